@@ -11,7 +11,6 @@
 #include "common/limits.h"
 #include "common/wire/fixed_fds.h"
 #include "worker/commands/worker_etc.h"
-#include "worker/commands/worker_setup.h"
 #include "worker/mounts.h"
 #include "worker/pass_mount.h"
 #include "worker/root_points.h"

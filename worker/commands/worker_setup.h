@@ -1,36 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "common/limits.h"
-#include "common/wire/wire_spawner.h"
-#include "worker/commands/command_ruleset.h"
-
-/* The state of the worker while it builds its root, and later. */
-struct worker_setup {
-	enum workspace_kind kind;
-	bool is_fork; /* a whole root that was made of a template */
-	/* where commands see the workspace: "/workspace", its own path, or "/" */
-	const char *visible;
-	const char *home;     /* HOME, outside the workspace */
-	bool keeps_home;      /* FD_WORKER_HOME is a mount */
-	bool has_network;     /* commands reach hosts over cloister-egress */
-	bool allows_filters;  /* the tenant's command_filters = allow */
-	const char *readonly; /* the tenant's readonly_paths on the host, one a line */
-	uint64_t tmp_bytes, file_size_bytes, data_bytes;
-	uint32_t open_files;
-	uint64_t cookie; /* filter cookie: worker/filters/filter_cookie.h */
-	int listener;    /* worker/commands/unotify.h */
-	struct command_ruleset ruleset;
-	char failed[LIMIT_NAME_BYTES +
-		    1];  /* the failed step, when more can be said than its name */
-	int root;        /* mount of the new root while it is built, then -1 */
-	int private;     /* mount of the private tmpfs until the spawner has another */
-	int inside;      /* user namespace that commands enter; -1: none (root_inside) */
-	int queues;      /* mount of the message queues, until the Landlock rules take it */
-	int queue_names; /* root of that mount, open for reading; -1: the kernel has none */
-	bool begun;      /* worker_setup_ahead was called */
-	bool ahead;      /* and it has built the root */
-};
+#include "worker/commands/worker_root.h"
 
 #define WORKER_SETUP_NONE                  \
 	((struct worker_setup){.root = -1, \

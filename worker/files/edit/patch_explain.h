@@ -7,7 +7,29 @@
  * anything.
  */
 
-#include "worker/files/edit/patch_plan.h"
+#include "common/errors.h"
+#include "common/limits.h"
+#include "common/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct patch_part {
+	uint8_t type; /* enum files_patch_part */
+	struct text text;
+};
+
+/* Why a hunk was not made. */
+struct patch_failure {
+	enum tool_error error; /* NO_MATCH, AMBIGUOUS_MATCH, EDITS_OVERLAP or another */
+	uint32_t hunk;         /* from 1; 0: no hunk */
+	const char *kind;      /* a word; edit_explain.h lists them, and anchor, no_lines, end */
+	uint64_t lines[LIMIT_EDIT_LINES];
+	size_t n_lines;
+	char sentence[1280];
+	struct text closest; /* borrowed from the content */
+};
 
 /* A hunk while its place is looked for. */
 struct patch_hunk {

@@ -16,17 +16,10 @@
  * CRLF, a hunk without any carriage return matches them and is written with CRLF.
  */
 
-#include "common/errors.h"
-#include "common/limits.h"
-#include "common/text.h"
+#include "worker/files/edit/patch_explain.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-struct patch_part {
-	uint8_t type; /* enum files_patch_part */
-	struct text text;
-};
 
 /* A file of the patch. Texts and parts are borrowed. */
 struct patch_file {
@@ -43,17 +36,6 @@ struct patch {
 	size_t n_parts;
 	struct patch_file files[LIMIT_PATCH_FILES];
 	size_t n_files;
-};
-
-/* Why a hunk was not made. */
-struct patch_failure {
-	enum tool_error error; /* NO_MATCH, AMBIGUOUS_MATCH, EDITS_OVERLAP or another */
-	uint32_t hunk;         /* from 1; 0: no hunk */
-	const char *kind;      /* a word; edit_explain.h lists them, and anchor, no_lines, end */
-	uint64_t lines[LIMIT_EDIT_LINES];
-	size_t n_lines;
-	char sentence[1280];
-	struct text closest; /* borrowed from the content */
 };
 
 /* A file's content after its hunks. */

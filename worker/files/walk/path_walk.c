@@ -78,7 +78,7 @@ static enum tool_error follow(struct path_walk *walk, int fd)
 		return TOOL_NAME_TOO_LONG;
 	target[n] = '\0';
 	if (target[0] == '/') {
-		path = path_rules_rebase(walk->root->visible, target);
+		path = path_rules_rebase(walk->visible, target);
 		if (!path)
 			return TOOL_SYMLINK_OUTSIDE_WORKSPACE;
 		while (walk->depth > 0)
@@ -175,15 +175,15 @@ static enum tool_error step(struct path_walk *walk, struct text component, bool 
 	return TOOL_OK;
 }
 
-enum tool_error path_walk(const struct root *root, const char *relative,
+enum tool_error path_walk(int root, struct text visible, const char *relative,
 	struct path_walk_options options, struct path_walk *walk)
 {
 	size_t len = strlen(relative);
 	enum tool_error error = TOOL_OK;
 
-	walk->root = root;
+	walk->visible = visible;
 	walk->options = options;
-	walk->dirs[0] = root->fd;
+	walk->dirs[0] = root;
 	walk->ends[0] = 0;
 	walk->depth = 0;
 	walk->at_leaf = false;

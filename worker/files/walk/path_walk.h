@@ -10,9 +10,10 @@
  * to the current parent of a directory.
  */
 
+#include "common/errors.h"
 #include "common/limits.h"
+#include "common/text.h"
 #include "worker/files/walk/made_dirs.h"
-#include "worker/files/walk/root_open.h"
 
 #include <sys/types.h>
 
@@ -27,7 +28,7 @@ struct path_walk_options {
 
 /* The position of a walk and, once path_walk() has returned TOOL_OK, the result. */
 struct path_walk {
-	const struct root *root;
+	struct text visible; /* path of the root in links: struct root */
 	struct path_walk_options options;
 
 	int dirs[LIMIT_PATH_DEPTH +
@@ -53,11 +54,12 @@ struct path_walk {
 };
 
 /**
- * Walks @relative (from path_rules_check()) from @root. @walk need not be initialised; free it with
- * path_walk_done() even after a failure. Returns TOOL_OK or the code for the observation.
- * Directories made before a failure are the caller's to remove.
+ * Walks @relative (from path_rules_check()) from the directory @root, which links name as @visible.
+ * @walk need not be initialised; free it with path_walk_done() even after a failure. Returns
+ * TOOL_OK or the code for the observation. Directories made before a failure are the caller's to
+ * remove.
  */
-enum tool_error path_walk(const struct root *root, const char *relative,
+enum tool_error path_walk(int root, struct text visible, const char *relative,
 	struct path_walk_options options, struct path_walk *walk);
 
 void path_walk_done(struct path_walk *walk);

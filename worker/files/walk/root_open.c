@@ -59,8 +59,8 @@ static enum tool_error denied_error(int dir, const char *path)
 	return TOOL_PERMISSION_DENIED;
 }
 
-/* Opens the result of @walk with @flags. Returns the descriptor or -errno. */
-static int reopen(const struct path_walk *walk, int flags)
+/* Opens the result of @walk, below @root, with @flags. Returns the descriptor or -errno. */
+static int reopen(const struct root *root, const struct path_walk *walk, int flags)
 {
 	char number[16];
 	int fd;
@@ -75,9 +75,9 @@ static int reopen(const struct path_walk *walk, int flags)
 		return -ELOOP;
 	else if (is_special(walk->mode))
 		return -ENXIO;
-	else if (walk->root->proc_self_fd >= 0) {
+	else if (root->proc_self_fd >= 0) {
 		snprintf(number, sizeof(number), "%d", walk->leaf);
-		fd = openat(walk->root->proc_self_fd, number, flags & ~O_NOFOLLOW);
+		fd = openat(root->proc_self_fd, number, flags & ~O_NOFOLLOW);
 	} else {
 		/*
 		 * The name may have changed meanwhile, but its directory was reached from the root.
@@ -94,12 +94,12 @@ static enum tool_error open_slowly(
 {
 	const struct path_walk_options options = {.nofollow = flags & O_NOFOLLOW};
 	struct path_walk walk;
-	enum tool_error error = path_walk(root, relative, options, &walk);
+	enum tool_error error = path_walk(root->fd, root->visible, relative, options, &walk);
 	_cleanup_close_ int fd = -1;
 	char *resolved = NULL;
 
 	if (error == TOOL_OK) {
-		fd = reopen(&walk, flags);
+		fd = reopen(root, &walk, flags);
 		if (fd < 0)
 			error = fd == -EAGAIN ? TOOL_BUSY : tool_error_from_errno(-fd);
 	}
@@ -184,7 +184,7 @@ enum tool_error root_open(
 
 	if (error == TOOL_OK)
 		error = open_relative(root, relative, flags, ret_fd, ret_path);
-	if (error == TOOL_NOT_FOUND && same_path(root, relative, &same))
+	if (error == TOOL_NOT_FOUND && same_path(root->fd, relative, &same))
 		error = open_relative(root, same, flags, ret_fd, ret_path);
 	return error;
 }
@@ -257,7 +257,7 @@ static enum tool_error place_slowly(
 		.made = create_dirs ? &place->made : NULL,
 	};
 	struct path_walk walk;
-	enum tool_error error = path_walk(root, relative, options, &walk);
+	enum tool_error error = path_walk(root->fd, root->visible, relative, options, &walk);
 
 	if (error == TOOL_OK)
 		error = place_of_walk(&walk, place);
@@ -281,7 +281,7 @@ enum tool_error root_place(
 	if (error != TOOL_OK)
 		return error;
 	/* No second file is made beside one whose name looks the same. */
-	if (same_path(root, relative, &same)) {
+	if (same_path(root->fd, relative, &same)) {
 		free(relative);
 		relative = TAKE_PTR(same);
 	}

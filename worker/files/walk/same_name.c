@@ -5,7 +5,6 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/utf8.h"
-#include "worker/files/walk/root_open.h"
 #include "worker/files/walk/same_name_table.h"
 
 #include <dirent.h>
@@ -125,7 +124,7 @@ static bool replace(char **path, size_t at, size_t len, const char *name)
 	return true;
 }
 
-bool same_path(const struct root *root, const char *path, char **ret_path)
+bool same_path(int root, const char *path, char **ret_path)
 {
 	_cleanup_close_ int dir = -1;
 	_cleanup_free_ char *made = NULL;
@@ -138,7 +137,7 @@ bool same_path(const struct root *root, const char *path, char **ret_path)
 	while (made && made[at]) {
 		char name[LIMIT_NAME_BYTES + 1], found[LIMIT_NAME_BYTES + 1];
 		size_t len = strcspn(made + at, "/");
-		const int above = dir < 0 ? root->fd : dir;
+		const int above = dir < 0 ? root : dir;
 		struct stat st;
 		int next;
 

@@ -11,14 +11,12 @@
 
 #include <stdbool.h>
 
-struct root;
-
 /** Whether two names are canonically equivalent. The order of several marks of a letter counts. */
 bool same_name(struct text a, struct text b);
 
 /**
  * Stores in @ret_path (malloc'ed) the path that exists in place of @path, which is relative to the
- * root: each component that is not there is replaced by one of the same name. Returns whether there
- * is such a path, or the beginning of one.
+ * directory @root: each component that is not there is replaced by one of the same name. Returns
+ * whether there is such a path, or the beginning of one.
  */
-bool same_path(const struct root *root, const char *path, char **ret_path);
+bool same_path(int root, const char *path, char **ret_path);
