@@ -3,7 +3,6 @@
 #include "worker/files/file_settle.h"
 
 #include "common/cleanup.h"
-#include "worker/files/file_write_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +21,21 @@ static int settle_file(const struct root_place *place)
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
+int file_settle_directory(int parent)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (fsync(parent) == 0)
+		return 0;
+	if (errno == EBADF) /* it was opened with O_PATH */
+		fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	else if (errno != EINVAL)
+		return -errno;
+	if (fd >= 0 && fsync(fd) < 0 && errno != EINVAL)
+		return -errno;
+	return 0;
+}
+
 int file_settle(const struct root *root, struct text path)
 {
 	struct root_place place = ROOT_PLACE_NONE;
@@ -30,7 +44,7 @@ int file_settle(const struct root *root, struct text path)
 	if (root_place(root, path, false, &place) == TOOL_OK && place.parent >= 0) {
 		r = settle_file(&place);
 		if (r == 0)
-			r = file_write_sync_directory(place.parent);
+			r = file_settle_directory(place.parent);
 	}
 	root_place_done(&place);
 	return r;

@@ -13,3 +13,6 @@
  * no such directory, or -errno.
  */
 int file_settle(const struct root *root, struct text path);
+
+/** Writes the names of a directory to disk. One that cannot be opened for reading is left out. */
+int file_settle_directory(int parent);

@@ -525,21 +525,6 @@ static int publish(struct file_write *staged, const struct stat *old)
 			     : link_to(staged, staged->place.name);
 }
 
-int file_write_sync_directory(int parent)
-{
-	_cleanup_close_ int fd = -1;
-
-	if (fsync(parent) == 0)
-		return 0;
-	if (errno == EBADF) /* it was opened with O_PATH */
-		fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	else if (errno != EINVAL)
-		return -errno;
-	if (fd >= 0 && fsync(fd) < 0 && errno != EINVAL)
-		return -errno;
-	return 0;
-}
-
 /*
  * Finds or makes the target directory again if it is gone. Another write that failed may have
  * removed a directory that it had made and this one was about to use.
@@ -595,7 +580,7 @@ static void put_in_place(struct file_write *staged)
 	staged->created = !exists(&old);
 	if (!staged->durable)
 		return;
-	r = file_write_sync_directory(staged->place.parent);
+	r = file_settle_directory(staged->place.parent);
 	if (r < 0)
 		file_write_fail(staged, tool_error_from_errno(-r),
 			"The file was written, but its directory could not be synced to disk");

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "worker/files/file_attributes.h"
 #include "worker/files/file_exchange.h"
+#include "worker/files/file_settle.h"
 #include "worker/files/file_write_state.h"
 
 enum tool_error file_write_prepare(struct file_write *staged, bool absent, int parent,
@@ -89,5 +90,5 @@ int file_write_revert(struct file_write *staged, struct text content)
 
 int file_write_sync(const struct file_write *staged)
 {
-	return file_write_sync_directory(staged->place.parent);
+	return file_settle_directory(staged->place.parent);
 }

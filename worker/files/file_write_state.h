@@ -61,6 +61,3 @@ int file_write_ready(struct file_write *staged, const struct stat *old);
 
 /** Whether the file that has the name, if any, may be replaced: a mode of 0 means there is none. */
 enum tool_error file_write_examine(const struct root_place *place, struct stat *ret_old);
-
-/** Writes the names of a directory to disk. One that cannot be opened for reading is left out. */
-int file_write_sync_directory(int parent);

@@ -365,7 +365,7 @@ static bool sync_all(struct attempt *attempt)
 		int r = work->staged ? file_write_sync(work->staged) : 0;
 
 		if (r == 0 && work->place.parent >= 0)
-			r = file_write_sync_directory(work->place.parent);
+			r = file_settle_directory(work->place.parent);
 		if (r == 0)
 			continue;
 		fail_change(attempt, work, tool_error_from_errno(-r), tool_errno_sentence(-r));
