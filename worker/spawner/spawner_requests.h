@@ -5,6 +5,7 @@
 
 #include "common/wire/channel.h"
 #include "worker/spawner/cell/cell_make.h"
+#include "worker/spawner/job/copies.h"
 #include "worker/spawner/job/layer_drops.h"
 #include "worker/spawner/job/layer_folds.h"
 #include "worker/spawner/job/path_resolver.h"

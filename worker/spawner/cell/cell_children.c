@@ -14,8 +14,9 @@
 #include "common/wire/fixed_fds.h"
 #include "worker/confine.h"
 #include "worker/mounts.h"
-#include "worker/spare.h"
-#include "worker/spawner/cell/cell_sockets.h"
+#include "worker/spawner/cell/cell.h"
+#include "worker/spawner/cell/cell_cgroup.h"
+#include "worker/spawner/cell/cell_private.h"
 #include "worker/spawner/cell/cell_starts.h"
 #include "worker/spawner/cell/root_inside.h"
 
@@ -23,7 +24,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/sched.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,8 +33,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define AGENT_ID      1000 /* uid and gid of everything inside */
-#define REPORT_FD_MIN 32   /* above the numbers of a program's own descriptors */
+#define REPORT_FD_MIN 32 /* above the numbers of a program's own descriptors */
 #define WORKER_NAMESPACES \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
 #define SHARED_NAMESPACES (CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
@@ -81,36 +80,6 @@ static void send_report(int fd, char what, int value)
 	struct child_report report = {.what = what, .value = value};
 
 	(void)!write(fd, &report, sizeof(report));
-}
-
-int child_report_receive(int fd, uint64_t deadline, struct child_report *ret)
-{
-	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-	ssize_t n;
-	int r;
-
-	do
-		r = poll(&poll_fd, 1, monotonic_left_ms(deadline));
-	while (r < 0 && errno == EINTR);
-	if (r <= 0)
-		return r < 0 ? -errno : -ETIMEDOUT;
-	/* A report is written atomically, so this does not wait. pipe(7) */
-	n = read(fd, ret, sizeof(*ret));
-	return n == sizeof(*ret) ? 1 : 0;
-}
-
-static int write_map(pid_t pid, const char *name, unsigned outside)
-{
-	_cleanup_close_ int fd = -1;
-	char path[64], map[64];
-	int n;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	n = snprintf(map, sizeof(map), "%d %u 1\n", AGENT_ID, outside);
-	return write(fd, map, (size_t)n) == n ? 0 : -errno;
 }
 
 static int become_agent(const struct cell *cell)
@@ -264,18 +233,6 @@ static int network_pair(int *ret_ours, int *ret_childs)
 	return 0;
 }
 
-int child_write_maps(pid_t pid, struct cell_id id)
-{
-	int r = write_map(pid, "uid_map", id.uid);
-
-	return r < 0 ? r : write_map(pid, "gid_map", id.gid);
-}
-
-int cell_write_maps(const struct cell *cell, pid_t pid)
-{
-	return child_write_maps(pid, cell->id);
-}
-
 /*
  * Starts the worker. A byte to @ret_go lets it become uid 1000 of its namespace and then execute
  * its program; its reports come from @ret_report. No hostile process is in its cgroup yet.
@@ -319,7 +276,7 @@ static int start_worker(struct cell *cell, uint64_t deadline, int *ret_go, int *
 		return r;
 	r = cell_cgroup_settle(cell->maker->cgroups, cell->cgroup, (pid_t)pid, &cell->id);
 	if (r == 0 && cell->spare != SPARE_WITHOUT_IDS)
-		r = cell_write_maps(cell, (pid_t)pid);
+		r = cell_id_write_maps(cell->id, (pid_t)pid);
 	if (r < 0)
 		return r;
 	*ret_go = TAKE_FD(go_write);

@@ -401,3 +401,24 @@ void cell_ids_reaped(struct cell_ids *ids, pid_t pid)
 		return;
 	}
 }
+
+static int write_map(pid_t pid, const char *name, unsigned outside)
+{
+	_cleanup_close_ int fd = -1;
+	char path[64], map[64];
+	int n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = snprintf(map, sizeof(map), "%d %u 1\n", AGENT_ID, outside);
+	return write(fd, map, (size_t)n) == n ? 0 : -errno;
+}
+
+int cell_id_write_maps(struct cell_id id, pid_t pid)
+{
+	int r = write_map(pid, "uid_map", id.uid);
+
+	return r < 0 ? r : write_map(pid, "gid_map", id.gid);
+}

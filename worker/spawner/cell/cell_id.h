@@ -20,6 +20,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#define AGENT_ID 1000 /* uid and gid of everything inside */
+
 struct cell_id {
 	uid_t uid; /* as seen in the spawner's user namespace */
 	gid_t gid;
@@ -82,3 +84,6 @@ void cell_ids_replace(struct cell_ids *ids, pid_t pid, pid_t by);
 
 /** @pid has been reaped. */
 void cell_ids_reaped(struct cell_ids *ids, pid_t pid);
+
+/** Maps @id to the agent's in the new user namespace of the child @pid. Returns 0 or -errno. */
+int cell_id_write_maps(struct cell_id id, pid_t pid);

@@ -8,7 +8,9 @@
 #include "common/cleanup.h"
 #include "common/selftest_tenants.h"
 #include "worker/mounts.h"
-#include "worker/spawner/cell/cell_children.h"
+#include "worker/spawner/cell/cell.h"
+#include "worker/spawner/cell/place.h"
+#include "worker/spawner/job/template_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -190,7 +192,8 @@ static int open_base(
 	/* Without tenants, workspaces lie in the directory of all, but for the self-test's. */
 	if (!cell->maker->policy && strcmp(tenant, SELFTEST_TENANT) != 0)
 		strcpy(tenant, ".");
-	template = template_open(cell->maker->ids->managed, tenant, cell->request->layers.template);
+	template = place_open(
+		cell->maker->ids->managed, TEMPLATES, tenant, cell->request->layers.template);
 	if (template <0)
 		return template;
 	if (fstat(template, ret_stat) < 0)
@@ -217,7 +220,7 @@ static int map_ids(void *context, pid_t pid)
 	const struct mapping *mapping = context;
 	_cleanup_close_ int namespace = -1;
 	char path[64];
-	int r = cell_write_maps(mapping->cell, pid);
+	int r = cell_id_write_maps(mapping->cell->id, pid);
 
 	if (r < 0 || mapping->template <0)
 		return r;

@@ -512,7 +512,7 @@ static int map_ids(struct cell *cell)
 	/* In user mode the ids were mapped when the spare was made. */
 	return cell->maker->ids->count == 0
 		       ? 0
-		       : cell_write_maps(cell, cell->pids[SPAWNER_OPENED_WORKER]);
+		       : cell_id_write_maps(cell->id, cell->pids[SPAWNER_OPENED_WORKER]);
 }
 
 static int tell_spare(struct cell *cell)

@@ -7,45 +7,17 @@
  * pidfds, and the kernel ends everything with the spawner.
  */
 
-#include "common/wire/wire_spawner.h"
+#include "worker/spawner/cell/cell.h"
 #include "worker/spawner/cell/cell_cgroup.h"
 #include "worker/spawner/cell/cell_home.h"
-#include "worker/spawner/cell/cell_id.h"
 #include "worker/spawner/cell/cell_layers.h"
 #include "worker/spawner/cell/cell_private.h"
 #include "worker/spawner/cell/cell_spares.h"
 #include "worker/spawner/cell/cell_starts.h"
 #include "worker/spawner/cell/place.h"
-#include "worker/spawner/job/copies.h"
-#include "worker/spawner/job/template_memory.h"
 #include "worker/spawner/policy.h"
 
 #include <sys/types.h>
-
-/* The parts that the spawner makes all cells with. */
-struct cell_maker {
-	int worker_program; /* O_PATH */
-	int files_program;
-	int unpack_program;
-	struct cell_ids *ids;
-	struct cell_homes *homes;
-	struct cell_layers *layers;
-	struct copies *copies;
-	struct template_memory *templates;
-	struct cell_privates *privates;
-	struct cell_cgroups *cgroups;
-	struct cell_spares *spares;
-	struct cell_starts *starts;
-	const struct policy *policy; /* NULL: user mode without a configuration */
-	/* without a configuration: the user's own read-only paths, one a line */
-	const char *readonly;
-	bool network; /* without a configuration: the user has allowed hosts */
-	/*
-	 * -errno: the caller's session keyring could not be left, and all cells would inherit it,
-	 * so none is made
-	 */
-	int keyring_error;
-};
 
 /** Returns the read-only paths of a cell for @tenant, one a line. As policy_readonly_paths(). */
 const char *cell_readonly_paths(const struct cell_maker *maker, const char *tenant);

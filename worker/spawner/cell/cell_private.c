@@ -14,7 +14,7 @@
 #include "common/limits.h"
 #include "common/monotonic.h"
 #include "worker/pass_mount.h"
-#include "worker/spawner/cell/cell_children.h"
+#include "worker/spawner/cell/cell.h"
 
 #include <errno.h>
 #include <fcntl.h>

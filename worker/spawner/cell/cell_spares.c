@@ -3,7 +3,7 @@
 #include "worker/spawner/cell/cell_spares.h"
 
 #include "common/cleanup.h"
-#include "worker/spawner/cell/cell_children.h"
+#include "worker/spawner/cell/cell.h"
 
 #include <errno.h>
 #include <stdlib.h>

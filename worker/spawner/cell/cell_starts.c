@@ -10,15 +10,32 @@
 #include "common/limits.h"
 #include "common/monotonic.h"
 #include "common/wire/wire_spawner.h"
-#include "worker/spawner/cell/cell_children.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <unistd.h>
+
+int child_report_receive(int fd, uint64_t deadline, struct child_report *ret)
+{
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+	ssize_t n;
+	int r;
+
+	do
+		r = poll(&poll_fd, 1, monotonic_left_ms(deadline));
+	while (r < 0 && errno == EINTR);
+	if (r <= 0)
+		return r < 0 ? -errno : -ETIMEDOUT;
+	/* A report is written atomically, so this does not wait. pipe(7) */
+	n = read(fd, ret, sizeof(*ret));
+	return n == sizeof(*ret) ? 1 : 0;
+}
 
 void cell_starts_init(struct cell_starts *starts)
 {

@@ -16,6 +16,20 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+/* A report from a child before its exec, over a pipe that the exec closes. */
+struct child_report {
+	char what; /* REPORT_* */
+	int value; /* errno */
+};
+
+enum { REPORT_READY = 'r', REPORT_JOINED = 'j', REPORT_FAILED = 'f' };
+
+/**
+ * Returns 1 and a report; 0 if the pipe @fd was closed by the child's exec (or death); -ETIMEDOUT
+ * if neither has come at @deadline (monotonic.h); or another -errno.
+ */
+int child_report_receive(int fd, uint64_t deadline, struct child_report *ret);
+
 struct cell_start {
 	LIST_ENTRY(cell_start) entry;
 	pid_t helper; /* 0 once it has been reaped */

@@ -7,11 +7,13 @@
 #include "worker/spawner/cell/place.h"
 
 #include "common/cleanup.h"
+#include "common/fd_path.h"
 #include "common/text.h"
 #include "worker/mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
@@ -257,4 +259,22 @@ void place_look_again(struct place *place, int checked, const char *readonly, bo
 		r = clone_trees(place);
 	if (r < 0)
 		fail(place, r, "clone the workspace's mounts");
+}
+
+int place_open(int managed, const char *beside, const char *tenant, const char *name)
+{
+	_cleanup_free_ char *path = managed < 0 ? NULL : fd_path(managed);
+	char *slash = path ? strrchr(path, '/') : NULL;
+	char full[PATH_MAX];
+	int fd;
+
+	if (!slash)
+		return -ENOENT;
+	if (beside)
+		*slash = '\0';
+	if (snprintf(full, sizeof(full), "%s%s%s/%s/%s", path, beside ? "/" : "",
+		    beside ? beside : "", tenant, name) >= (int)sizeof(full))
+		return -ENAMETOOLONG;
+	fd = mount_open_point(full, O_DIRECTORY);
+	return fd < 0 ? -errno : fd;
 }

@@ -61,3 +61,10 @@ void place_look_up(struct place *place, int base, const char *path, bool below, 
  * @readonly are paths, one a line, that must exist too.
  */
 void place_look_again(struct place *place, int checked, const char *readonly, bool file);
+
+/**
+ * Opens the directory @name of @tenant, which is the name of a directory in @managed, or in the
+ * directory @beside next to that. Only a descriptor of this mount namespace can be cloned, so it is
+ * opened by its path (O_PATH). Returns it or -errno.
+ */
+int place_open(int managed, const char *beside, const char *tenant, const char *name);

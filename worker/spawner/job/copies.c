@@ -10,12 +10,13 @@
 #include "common/fd_path.h"
 #include "common/selftest_tenants.h"
 #include "worker/mounts.h"
-#include "worker/spawner/cell/cell_children.h"
+#include "worker/spawner/cell/cell_make.h"
 #include "worker/spawner/job/tree_copier.h"
 #include "worker/spawner/job/unpacker.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -41,30 +42,6 @@ struct plan {
 	const char *step, *reason;
 };
 
-/* Only a descriptor of this mount namespace can be cloned, so it is opened by its path. */
-static int open_named(int managed, const char *beside, const char *tenant, const char *name)
-{
-	_cleanup_free_ char *path = managed < 0 ? NULL : fd_path(managed);
-	char *slash = path ? strrchr(path, '/') : NULL;
-	char full[PATH_MAX];
-	int fd;
-
-	if (!slash)
-		return -ENOENT;
-	if (beside)
-		*slash = '\0';
-	if (snprintf(full, sizeof(full), "%s%s%s/%s/%s", path, beside ? "/" : "",
-		    beside ? beside : "", tenant, name) >= (int)sizeof(full))
-		return -ENAMETOOLONG;
-	fd = mount_open_point(full, O_DIRECTORY);
-	return fd < 0 ? -errno : fd;
-}
-
-int template_open(int managed, const char *tenant, const char *name)
-{
-	return open_named(managed, TEMPLATES, tenant, name);
-}
-
 static int refuse(struct plan *plan, const char *reason)
 {
 	plan->reason = reason;
@@ -83,7 +60,7 @@ static int open_target(struct plan *plan, bool template)
 
 	plan->step = "open the place of the copy";
 	plan->target_fd =
-		open_named(ids->managed, template ? TEMPLATES : NULL, plan->tenant, plan->target);
+		place_open(ids->managed, template ? TEMPLATES : NULL, plan->tenant, plan->target);
 	if (plan->target_fd < 0)
 		return plan->target_fd;
 	if (fstat(plan->target_fd, &plan->target_stat) < 0)
@@ -372,7 +349,7 @@ static int open_template(struct plan *plan)
 	struct stat stat_buf;
 
 	plan->step = "open the template";
-	template = template_open(ids->managed, plan->tenant, plan->template);
+	template = place_open(ids->managed, TEMPLATES, plan->tenant, plan->template);
 	if (template <0)
 		return template;
 	if (fstat(template, &stat_buf) < 0)

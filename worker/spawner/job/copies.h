@@ -27,12 +27,6 @@ struct copies {
 void copies_init(struct copies *copies, struct jobs *jobs, copies_tell tell, void *context);
 
 /**
- * Opens the directory of the template @name of @tenant in this mount namespace (O_PATH). @tenant is
- * the name of its directory. Returns it or -errno.
- */
-int template_open(int managed, const char *tenant, const char *name);
-
-/**
  * Carries out SPAWNER_FREEZE, @number, of the workspace at @place with the pidfd @worker of its
  * cell, when it is the tenant's turn. Returns 0; -SPAWNER_REFUSAL with the reason in @ret_step; or
  * -errno with the step.

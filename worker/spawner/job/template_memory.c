@@ -11,8 +11,8 @@
 #include "common/monotonic.h"
 #include "common/wire/wire_spawner.h"
 #include "worker/mounts.h"
-#include "worker/spawner/cell/cell_children.h"
-#include "worker/spawner/job/copies.h"
+#include "worker/spawner/cell/cell_id.h"
+#include "worker/spawner/cell/place.h"
 #include "worker/spawner/job/template_holder.h"
 #include "worker/spawner/job/tree_copier.h"
 #include "worker/spawner/job/tree_copy.h"
@@ -198,13 +198,13 @@ static int map_own(void *context, pid_t pid)
 {
 	const struct template_memory *memory = context;
 
-	return child_write_maps(pid, memory->ids->own);
+	return cell_id_write_maps(memory->ids->own, pid);
 }
 
 static int open_template(const struct template_memory *memory, const char *tenant, const char *name,
 	struct stat *ret, const char **ret_step)
 {
-	_cleanup_close_ int fd = template_open(memory->ids->managed, tenant, name);
+	_cleanup_close_ int fd = place_open(memory->ids->managed, TEMPLATES, tenant, name);
 
 	*ret_step = "open the template";
 	if (fd < 0)

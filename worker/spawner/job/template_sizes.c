@@ -8,7 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/layer_stack.h"
-#include "worker/spawner/job/copies.h"
+#include "worker/spawner/cell/place.h"
 #include "worker/tree_size.h"
 
 #include <errno.h>
@@ -69,7 +69,8 @@ static pid_t start(struct job *job)
 {
 	const struct template_sizes *sizes = job->queue->owner;
 	struct template_measure *measured = (struct template_measure *)job;
-	_cleanup_close_ int tree = template_open(sizes->managed, measured->tenant, measured->name);
+	_cleanup_close_ int tree =
+		place_open(sizes->managed, TEMPLATES, measured->tenant, measured->name);
 	struct child child = {.forked = {.n_kept = 2, .reads_all = true}, .tree = tree};
 	struct stat stat_buf;
 	int pair[2];

@@ -12,7 +12,7 @@
 #include "common/unpack_report.h"
 #include "common/wire/fixed_fds.h"
 #include "worker/confine.h"
-#include "worker/spawner/cell/cell_children.h"
+#include "worker/spawner/cell/cell_id.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -26,7 +26,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define AGENT_ID 1000 /* as in worker/spawner/cell/cell_children.c */
 #define NAMESPACES \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET)
 
@@ -80,7 +79,7 @@ static int set_up(const struct unpacker *unpacker, int socket, pid_t pid)
 		return r < 0 ? -errno : -ETIMEDOUT;
 	if (recv(socket, &byte, 1, MSG_DONTWAIT) != 1)
 		return -EIO;
-	r = child_write_maps(pid, unpacker->id);
+	r = cell_id_write_maps(unpacker->id, pid);
 	return r == 0 && send(socket, "g", 1, MSG_NOSIGNAL) != 1 ? -EIO : r;
 }
 
