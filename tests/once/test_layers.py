@@ -206,6 +206,81 @@ def test_a_cycle_is_found():
     assert cycle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c"]
 
 
+# The circles of files that there still are. This list only becomes shorter: a circle that is gone, or is smaller, must
+# leave it.
+CIRCLES = [
+    "supervisor/agent/agent_moved supervisor/agent/method_checkpoint supervisor/agent/method_diff "
+    "supervisor/agent/session/method_session supervisor/agent/session/method_session_tell "
+    "supervisor/agent/session/output_wait supervisor/agent/session/tool_session "
+    "supervisor/agent/session/tool_session_text supervisor/agent/tool/method_input "
+    "supervisor/agent/tool/method_tool supervisor/agent/tool/tool_transaction",
+    "supervisor/call/call supervisor/call/call_answer supervisor/call/call_begin supervisor/call/call_disk "
+    "supervisor/call/call_hooks supervisor/call/call_stream supervisor/call/keys/call_keyed",
+    "supervisor/cell/cell supervisor/cell/cell_process supervisor/cell/cell_trouble",
+    "supervisor/workspace/layers/layers supervisor/workspace/layers/workspace_freeze "
+    "supervisor/workspace/layers/workspace_layers supervisor/workspace/layers/workspace_preview "
+    "supervisor/workspace/managed/leases supervisor/workspace/managed/managed "
+    "supervisor/workspace/managed/managed_quota supervisor/workspace/managed/properties_store "
+    "supervisor/workspace/managed/workspace_properties supervisor/workspace/network/forwards "
+    "supervisor/workspace/network/listening supervisor/workspace/templates/forks "
+    "supervisor/workspace/templates/templates supervisor/workspace/workspace "
+    "supervisor/workspace/workspace_access supervisor/workspace/workspace_calls "
+    "supervisor/workspace/workspace_disk supervisor/workspace/workspace_idle supervisor/workspace/workspace_pause "
+    "supervisor/workspace/workspace_room supervisor/workspace/workspace_tasks supervisor/workspace/workspaces",
+]
+
+
+def file_graph(root, folders=("supervisor", "egress", "worker", "client")):
+    """Returns {file: the files that it includes}. NAME.c, NAME.h and NAME_state.h are one file."""
+    def stem(path):
+        return str(path.with_suffix("")).removesuffix("_state")
+
+    graph = {}
+    for folder in folders:
+        for path in sources(root / folder):
+            name = stem(path.relative_to(root))
+            graph.setdefault(name, set()).update(
+                stem(pathlib.PurePath(target)) for target in includes(path) if target.split("/")[0] in folders)
+            graph[name].discard(name)
+    return graph
+
+
+def circles(graph):
+    """Returns the strongly connected components of more than one node, sorted (Tarjan, 1972)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for following in graph.get(node, ()):
+            if following not in index:
+                visit(following)
+                low[node] = min(low[node], low[following])
+            elif following in stack:
+                low[node] = min(low[node], index[following])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return sorted(component for component in found if len(component) > 1)
+
+
+def test_no_files_include_each_other():
+    assert circles(file_graph(ROOT)) == sorted(sorted(names.split()) for names in CIRCLES)
+
+
+def test_a_circle_of_files_is_found(tmp_path):
+    """Checks the test itself: a private header counts for its file."""
+    (tmp_path / "worker").mkdir()
+    for name, target in (("a.c", "worker/b.h"), ("b.h", "worker/c.h"), ("c.c", "worker/a_state.h"), ("d.c", "worker/a.h")):
+        (tmp_path / "worker" / name).write_text(f'#include "{target}"\n')
+    assert circles(file_graph(tmp_path, ["worker"])) == [["worker/a", "worker/b", "worker/c"]]
+
+
 def functions(source, end):
     """Returns the functions that C text declares (end ";") or defines (end "{") for other files."""
     source = re.sub(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", "", source, flags=re.S)
