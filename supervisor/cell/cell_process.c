@@ -26,7 +26,7 @@ void cell_process_fail(struct process *process, const char *format, ...)
 			process->failure = strdup("");
 		va_end(arguments);
 	}
-	cell_settle(process->cell);
+	loop_turn_defer(&process->cell->settle);
 }
 
 /* The files process has touched nothing yet when it tells of its quota. */
@@ -57,7 +57,7 @@ static int handle_setup(struct process *process, const struct channel_frame *fra
 		if (take_ready(process, frame->payload) < 0)
 			return -EBADMSG;
 		process->ready = true;
-		cell_settle(process->cell);
+		loop_turn_defer(&process->cell->settle);
 		return 0;
 	}
 	if (frame->type != failed[process->which] ||
@@ -121,7 +121,7 @@ static void on_link_lost(void *context)
 
 static void on_link_gone(void *context)
 {
-	cell_settle(((struct process *)context)->cell);
+	loop_turn_defer(&((struct process *)context)->cell->settle);
 }
 
 static struct loop_share_flow *share(void *context)

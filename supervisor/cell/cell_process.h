@@ -3,7 +3,7 @@
 
 /* One process of a cell: handles its frames, and decides when it must be ended and why. */
 
-#include "supervisor/cell/cell_state.h"
+#include "supervisor/cell/cell_process_state.h"
 
 /** Notes that @process must be ended because of @format. The first reason counts. */
 void __attribute__((format(printf, 2, 3)))

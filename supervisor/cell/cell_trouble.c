@@ -6,7 +6,7 @@
 #include "common/limits.h"
 #include "common/utf8.h"
 #include "supervisor/base/clock.h"
-#include "supervisor/cell/cell_state.h"
+#include "supervisor/cell/cell_process_state.h"
 #include "supervisor/cell/process_link.h"
 #include "supervisor/cell/spawner_ask.h"
 
