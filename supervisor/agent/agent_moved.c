@@ -3,7 +3,6 @@
 #include "supervisor/agent/agent_moved.h"
 
 #include "common/limits.h"
-#include "supervisor/agent/tool/tool_transaction.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/refusal.h"
 #include "supervisor/connection/client_state.h"
@@ -102,6 +101,6 @@ enum tool_error agent_refusal(
 		error = agent_moved(client, workspace, ret_refusal);
 	return error == TOOL_OK && workspace && workspace_has_preview(workspace)
 		       ? workspace_preview_refusal(workspace,
-				 tool_transaction_of(client, workspace) != NULL, ret_refusal)
+				 client_find_preview(client, workspace) != NULL, ret_refusal)
 		       : error;
 }

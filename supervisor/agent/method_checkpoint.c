@@ -10,7 +10,7 @@
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
-#include "supervisor/agent/session/method_session.h"
+#include "supervisor/agent/session/session_params.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"

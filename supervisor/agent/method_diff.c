@@ -10,9 +10,8 @@
 #include "common/limits.h"
 #include "supervisor/agent/agent_refused.h"
 #include "supervisor/agent/agent_workspace.h"
-#include "supervisor/agent/session/method_session.h"
+#include "supervisor/agent/session/session_params.h"
 #include "supervisor/agent/tool/method_tool.h"
-#include "supervisor/agent/tool/tool_transaction.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/request/call_request.h"
@@ -179,7 +178,7 @@ void method_workspace_diff(struct client *client, struct jsonrpc_request *reques
 			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
 	} else {
 		/* What a preview has changed is compared before it is decided on. */
-		call.inside = tool_transaction_of(client, workspace) &&
+		call.inside = client_find_preview(client, workspace) &&
 			      workspace_preview_is_open(workspace);
 		tool_call_admit(client, request, workspace, &call, &reply);
 	}

@@ -15,7 +15,6 @@
 #include "supervisor/agent/method_watch.h"
 #include "supervisor/agent/tool/method_tool.h"
 #include "supervisor/agent/tool/tool_output.h"
-#include "supervisor/agent/tool/tool_transaction.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/request/call_request.h"
@@ -281,7 +280,7 @@ static enum tool_error read_request(const struct workspace *workspace, const str
 static bool is_inside(
 	const struct client *client, struct workspace *workspace, const struct tool *method)
 {
-	return !tool_changes_files(method) && tool_transaction_of(client, workspace) &&
+	return !tool_changes_files(method) && client_find_preview(client, workspace) &&
 	       workspace_preview_is_open(workspace);
 }
 

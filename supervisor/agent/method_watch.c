@@ -9,7 +9,7 @@
 #include "common/limits.h"
 #include "common/wire/wire_files.h"
 #include "supervisor/agent/agent_workspace.h"
-#include "supervisor/agent/session/method_session.h"
+#include "supervisor/agent/session/session_params.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/refusal.h"

@@ -585,7 +585,7 @@ void method_workspace_remove(struct client *client, struct jsonrpc_request *requ
 		return;
 	}
 	error = workspace_preview_refusal(
-		workspace, tool_transaction_of(client, workspace) != NULL, &refusal);
+		workspace, client_find_preview(client, workspace) != NULL, &refusal);
 	if (error != TOOL_OK) {
 		refuse(client, request, "workspace.remove", &refusal);
 		workspace_release(workspace);

@@ -12,7 +12,7 @@
 #include "supervisor/agent/agent_moved.h"
 #include "supervisor/agent/listing_page.h"
 #include "supervisor/agent/method_workspace.h"
-#include "supervisor/agent/session/method_session.h"
+#include "supervisor/agent/session/session_params.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/loop_turn.h"

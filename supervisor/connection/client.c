@@ -296,6 +296,17 @@ void client_answer_end_with(struct client *client, struct json_text *json, struc
 	client->connection.wrote(client->connection.context);
 }
 
+struct client_pending *client_find_preview(
+	const struct client *client, const struct workspace *workspace)
+{
+	struct client_pending *pending;
+
+	LIST_FOREACH (pending, &client->pending, link)
+		if (pending->is_preview && pending->workspace == workspace)
+			return pending;
+	return NULL;
+}
+
 void client_payload_done(struct client_payload *payload)
 {
 	free(payload->id_text);

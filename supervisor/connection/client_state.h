@@ -46,6 +46,7 @@ struct client_pending {
 	void (*resume)(struct client_pending *pending);
 	struct service *service;
 	struct audit *audit;
+	bool is_preview; /* of workspace, which the client has made */
 	char *id_text;
 	struct workspace_entry entry; /* of an opening */
 	struct workspace *workspace;  /* held; NULL while its directory is looked up */
@@ -266,6 +267,10 @@ struct client_call *client_find_call(struct client *client, const char *id_text)
 struct client_pending *client_find_waiting(struct client *client, const char *id_text);
 
 void client_payload_done(struct client_payload *payload);
+
+/** Returns the preview of @workspace that the client has made, or NULL. */
+struct client_pending *client_find_preview(
+	const struct client *client, const struct workspace *workspace);
 
 /** Frees what @reply holds. */
 void client_reply_done(struct client_reply *reply);

@@ -6,9 +6,9 @@
 #include "supervisor/agent/session/method_session_read.h"
 
 #include "common/limits.h"
-#include "supervisor/agent/session/method_session.h"
 #include "supervisor/agent/session/output_chunks.h"
 #include "supervisor/agent/session/output_wait.h"
+#include "supervisor/agent/session/session_params.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/session/session_use.h"
 

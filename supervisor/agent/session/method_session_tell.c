@@ -7,7 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/agent/session/method_session.h"
+#include "supervisor/agent/session/session_params.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/connection/client_state.h"
 #include "supervisor/session/session_use.h"

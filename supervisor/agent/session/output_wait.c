@@ -5,8 +5,8 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
-#include "supervisor/agent/session/method_session.h"
 #include "supervisor/agent/session/output_chunks.h"
+#include "supervisor/agent/session/session_params.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/session/session_use.h"
 

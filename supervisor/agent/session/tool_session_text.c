@@ -3,8 +3,8 @@
 
 #include "common/limits.h"
 #include "common/utf8.h"
-#include "supervisor/agent/session/method_session.h"
 #include "supervisor/agent/session/output_chunks.h"
+#include "supervisor/agent/session/session_params.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/result/model_text.h"
 #include "supervisor/call/result/shown.h"

@@ -10,7 +10,7 @@
 #include "common/base64.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "supervisor/agent/tool/method_tool.h"
+#include "supervisor/agent/session/session_params.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
 #include "supervisor/connection/client_payload.h"
@@ -216,6 +216,6 @@ void method_tool_input(struct client *client, struct jsonrpc_request *request)
 	wrong = input_data_read(request->params, &input);
 	if (wrong)
 		refuse_params(client, request->id_text, wrong);
-	else if (session_call_param(client, request, &call))
+	else if (call_param(client, request, &call))
 		take(client, &request->id_text, call, input.data, input.eof);
 }

@@ -9,6 +9,7 @@
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/answer_room.h"
 #include "supervisor/agent/conditions.h"
+#include "supervisor/agent/session/session_params.h"
 #include "supervisor/agent/session/tool_session.h"
 #include "supervisor/agent/session/tool_yield.h"
 #include "supervisor/agent/tool/method_input.h"
@@ -645,23 +646,6 @@ void method_tool_call(struct client *client, struct jsonrpc_request *request)
 	tool_call_begin(client, request, request->params, &reply);
 }
 
-bool session_call_param(
-	struct client *client, const struct jsonrpc_request *request, struct client_call **ret_call)
-{
-	struct json_object *id = NULL;
-
-	json_object_object_get_ex(request->params, "id", &id);
-	if (!jsonrpc_id_is_acceptable(id)) {
-		if (!request->notification)
-			client_answer_error(client, request->id_text, JSONRPC_INVALID_PARAMS,
-				"id must be the id of a call: a short string or a 64-bit integer",
-				NULL);
-		return false;
-	}
-	*ret_call = jsonrpc_id_text(id) ? client_find_call(client, jsonrpc_id_text(id)) : NULL;
-	return true;
-}
-
 void method_tool_cancel(struct client *client, struct jsonrpc_request *request)
 {
 	struct client_pending *waiting = NULL;
@@ -669,7 +653,7 @@ void method_tool_cancel(struct client *client, struct jsonrpc_request *request)
 	struct client_call *call;
 	struct json_text json;
 
-	if (!session_call_param(client, request, &call))
+	if (!call_param(client, request, &call))
 		return;
 	json_object_object_get_ex(request->params, "id", &id);
 	if (!call && jsonrpc_id_text(id))

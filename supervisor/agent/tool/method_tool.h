@@ -22,13 +22,6 @@ void method_tool_call(struct client *client, struct jsonrpc_request *request);
 void method_tool_cancel(struct client *client, struct jsonrpc_request *request);
 
 /**
- * Stores the call in flight that the parameter "id" of @request names, or NULL. Returns false if
- * the parameter is not an id; the request has been answered then.
- */
-bool session_call_param(struct client *client, const struct jsonrpc_request *request,
-	struct client_call **ret_call);
-
-/**
  * Begins the call that @params, in the form of tool.call, describe, for @request. It is answered in
  * the form @reply, which is taken.
  */

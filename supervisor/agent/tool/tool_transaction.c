@@ -110,20 +110,10 @@ static void leave(struct client_pending *pending)
 	undo((struct transaction *)pending);
 }
 
-struct transaction *tool_transaction_of(
-	const struct client *client, const struct workspace *workspace)
-{
-	struct client_pending *pending;
-
-	LIST_FOREACH (pending, &client->pending, link)
-		if (pending->leave == leave && pending->workspace == workspace)
-			return (struct transaction *)pending;
-	return NULL;
-}
-
 void tool_transaction_close(struct client *client, struct workspace *workspace)
 {
-	struct transaction *transaction = tool_transaction_of(client, workspace);
+	struct transaction *transaction =
+		(struct transaction *)client_find_preview(client, workspace);
 
 	if (!transaction)
 		return;
@@ -184,6 +174,7 @@ bool tool_transaction_refuses(struct client *client, const struct jsonrpc_reques
 	}
 	transaction->pending = (struct client_pending){.client = client,
 		.leave = leave,
+		.is_preview = true,
 		.audit = client->service->audit,
 		.workspace = workspace_hold(workspace)};
 	LIST_LINK_HEAD(&client->pending, &transaction->pending, link);
@@ -315,7 +306,7 @@ static struct transaction *find(
 
 	if (!workspace)
 		return NULL;
-	transaction = tool_transaction_of(client, workspace);
+	transaction = (struct transaction *)client_find_preview(client, workspace);
 	if (transaction && transaction->state == TRANSACTION_OPEN) {
 		workspace_release(workspace);
 		return transaction;

@@ -19,10 +19,6 @@ struct client_reply;
 struct transaction;
 struct workspace;
 
-/** Returns the preview of @workspace that @client has made, or NULL. */
-struct transaction *tool_transaction_of(
-	const struct client *client, const struct workspace *workspace);
-
 /** The client closes the workspace: its preview is undone. */
 void tool_transaction_close(struct client *client, struct workspace *workspace);
 
