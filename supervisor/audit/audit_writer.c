@@ -19,8 +19,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <time.h>
 
 #define AUDIT_RETRY_MS 100 /* after a write that failed */
 
@@ -49,10 +47,9 @@ enum source {
 };
 
 struct audit_writer {
-	pthread_mutex_t mutex;
-	pthread_cond_t work; /* CLOCK_MONOTONIC */
-	pthread_t thread;
-	bool started, idle, stop, reopen;
+	struct thread thread;
+	bool reopen;
+	bool fails;      /* it waits before it writes again, which lines do not hurry */
 	bool hold, held; /* it is to let go of the file; it has */
 	int relay;       /* to the generation that has it; -1: there is none */
 	int directory_fd;
@@ -241,9 +238,9 @@ static int open_again(struct audit_writer *writer)
 		return r;
 	/* Only its newline is missing, so it counts as written: in the old file. */
 	if (writer->len > 0 && writer->written + 1 == writer->len) {
-		pthread_mutex_lock(&writer->mutex);
+		thread_lock(&writer->thread);
 		line_done(writer);
-		pthread_mutex_unlock(&writer->mutex);
+		thread_unlock(&writer->thread);
 	} else {
 		writer->file.torn = torn;
 		writer->len = writer->written = 0;
@@ -267,17 +264,6 @@ static void set_error(struct audit_writer *writer, int error)
 		log_info("the audit log can be written again");
 }
 
-static void wait_a_while(struct audit_writer *writer)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += AUDIT_RETRY_MS * 1000000L;
-	until.tv_sec += until.tv_nsec / 1000000000L;
-	until.tv_nsec %= 1000000000L;
-	pthread_cond_timedwait(&writer->work, &writer->mutex, &until);
-}
-
 /* Whether the next line might make the file too large. A line that a crash tore is ended first. */
 static bool is_full(const struct audit_writer *writer)
 {
@@ -295,10 +281,10 @@ static void rename_full(struct audit_writer *writer)
 {
 	int r;
 
-	pthread_mutex_unlock(&writer->mutex);
+	thread_unlock(&writer->thread);
 	r = audit_file_rename_full(
 		&writer->file, writer->directory_fd, writer->name, writer->rotation.files);
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	writer->reopen |= r == 0;
 	if (r < 0 && r != writer->rename_error)
 		log_warning(
@@ -317,9 +303,9 @@ static void follow_rotation(struct audit_writer *writer)
 	int r;
 
 	writer->reopen = false;
-	pthread_mutex_unlock(&writer->mutex);
+	thread_unlock(&writer->thread);
 	r = open_again(writer);
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	writer->reopen |= r < 0;
 	if (r < 0 && r != writer->reopen_error)
 		log_warning("the audit log cannot be reopened and continues in the old file: %s",
@@ -340,7 +326,7 @@ static int give(int fd, struct text members)
 }
 
 /* Gives the next line to the generation that has the file. Called as turn(). */
-static bool relay_line(struct audit_writer *writer)
+static int64_t relay_line(struct audit_writer *writer)
 {
 	struct text members = {writer->members, 0};
 	int r;
@@ -348,21 +334,19 @@ static bool relay_line(struct audit_writer *writer)
 	writer->reopen = writer->announce = false;
 	writer->source = choose(writer);
 	if (writer->source == SOURCE_NONE)
-		return false;
+		return THREAD_IDLE;
 	members.len = writer->source == SOURCE_LOST ? lost_members(writer) : ring_first(writer).len;
-	pthread_mutex_unlock(&writer->mutex);
+	thread_unlock(&writer->thread);
 	r = give(writer->relay, members);
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	set_error(writer, -r);
 	if (r == 0 && writer->source == SOURCE_QUEUE) {
 		ring_drop(writer);
 		writer->lost_is_known = false;
 	} else if (r == 0) {
 		writer->lost_here = 0;
-	} else if (!writer->stop) {
-		wait_a_while(writer);
 	}
-	return r == 0 || !writer->stop;
+	return r == 0 ? THREAD_AGAIN : AUDIT_RETRY_MS;
 }
 
 /* Lets go of the file, unless a line in it is incomplete. */
@@ -374,8 +358,8 @@ static void let_go(struct audit_writer *writer)
 	writer->held = true;
 }
 
-/* Called with the mutex held; releases it meanwhile. Returns true if there may be more to do. */
-static bool turn(struct audit_writer *writer)
+/* Writes a line. */
+static int64_t write_next(struct audit_writer *writer)
 {
 	int r;
 
@@ -384,7 +368,7 @@ static bool turn(struct audit_writer *writer)
 	if (writer->hold)
 		let_go(writer);
 	if (writer->held)
-		return false;
+		return THREAD_IDLE;
 	if (!writer->reopen && is_full(writer))
 		rename_full(writer);
 	if (writer->reopen)
@@ -392,41 +376,25 @@ static bool turn(struct audit_writer *writer)
 	if (writer->len == 0) {
 		writer->source = choose(writer);
 		if (writer->source == SOURCE_NONE)
-			return false;
+			return writer->reopen ? AUDIT_RETRY_MS : THREAD_IDLE;
 		form_line(writer);
 	}
-	pthread_mutex_unlock(&writer->mutex);
+	thread_unlock(&writer->thread);
 	r = write_rest(writer);
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	set_error(writer, -r);
 	if (r == 0)
 		line_done(writer);
-	else if (!writer->stop)
-		wait_a_while(writer);
-	return r == 0 || !writer->stop;
+	return r == 0 ? THREAD_AGAIN : AUDIT_RETRY_MS;
 }
 
-static void *run(void *context)
+static int64_t turn(void *context)
 {
 	struct audit_writer *writer = context;
+	int64_t ms = write_next(writer);
 
-	prctl(PR_SET_NAME, "audit");
-	pthread_mutex_lock(&writer->mutex);
-	for (;;) {
-		while (turn(writer))
-			;
-		if (writer->stop)
-			break;
-		if (writer->reopen && !writer->held) {
-			wait_a_while(writer);
-			continue;
-		}
-		writer->idle = true;
-		pthread_cond_wait(&writer->work, &writer->mutex);
-		writer->idle = false;
-	}
-	pthread_mutex_unlock(&writer->mutex);
-	return NULL;
+	writer->fails = ms == AUDIT_RETRY_MS;
+	return ms;
 }
 
 /* Functions for the loop. */
@@ -467,27 +435,14 @@ int audit_writer_new(int directory_fd, const char *name, struct audit_rotation r
 	writer->announce = true;
 	if (writer->file.new_chain && writer->file.torn > 0)
 		log_warning("the audit log has no valid last line: a new chain begins in it");
-	pthread_mutex_init(&writer->mutex, NULL);
-	thread_condition_init(&writer->work);
+	writer->thread = THREAD("audit", turn, writer);
 	*ret = writer;
 	return 0;
 }
 
 int audit_writer_start(struct audit_writer *writer)
 {
-	int r = thread_start(run, writer, &writer->thread);
-
-	writer->started = r == 0;
-	return r;
-}
-
-/*
- * Wakes the thread, unless it is working and will look again itself. Call it with the mutex held.
- */
-static void wake(struct audit_writer *writer)
-{
-	if (writer->idle)
-		pthread_cond_signal(&writer->work);
+	return thread_start(&writer->thread);
 }
 
 bool audit_writer_put(struct audit_writer *writer, struct text members, size_t keep)
@@ -495,7 +450,7 @@ bool audit_writer_put(struct audit_writer *writer, struct text members, size_t k
 	struct record record = {.len = (uint32_t)members.len};
 	bool room;
 
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	room = members.len <= LIMIT_AUDIT_LINE_BYTES &&
 	       writer->used + sizeof(record) + members.len + keep <= LIMIT_AUDIT_QUEUE_BYTES;
 	if (room) {
@@ -508,34 +463,35 @@ bool audit_writer_put(struct audit_writer *writer, struct text members, size_t k
 		writer->lost++;
 		writer->lost_since++;
 	}
-	wake(writer);
-	pthread_mutex_unlock(&writer->mutex);
+	if (!writer->fails)
+		thread_wake(&writer->thread);
+	thread_unlock(&writer->thread);
 	return room;
 }
 
 void audit_writer_reopen(struct audit_writer *writer)
 {
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	writer->reopen = true;
-	pthread_cond_signal(&writer->work);
-	pthread_mutex_unlock(&writer->mutex);
+	thread_wake(&writer->thread);
+	thread_unlock(&writer->thread);
 }
 
 void audit_writer_hold(struct audit_writer *writer)
 {
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	writer->hold = true;
-	pthread_cond_signal(&writer->work);
-	pthread_mutex_unlock(&writer->mutex);
+	thread_wake(&writer->thread);
+	thread_unlock(&writer->thread);
 }
 
 bool audit_writer_is_held(struct audit_writer *writer)
 {
 	bool held;
 
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	held = writer->held;
-	pthread_mutex_unlock(&writer->mutex);
+	thread_unlock(&writer->thread);
 	return held;
 }
 
@@ -544,7 +500,7 @@ void audit_writer_resume(struct audit_writer *writer)
 {
 	int r = 0;
 
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	if (writer->held)
 		r = audit_file_open(writer->directory_fd, writer->name, &writer->file);
 	if (writer->held && r == 0) {
@@ -553,30 +509,30 @@ void audit_writer_resume(struct audit_writer *writer)
 	}
 	writer->reopen |= r < 0;
 	writer->hold = writer->held = false;
-	pthread_cond_signal(&writer->work);
-	pthread_mutex_unlock(&writer->mutex);
+	thread_wake(&writer->thread);
+	thread_unlock(&writer->thread);
 	if (r < 0)
 		log_error("the audit log cannot be opened again: %s", strerror(-r));
 }
 
 void audit_writer_relay(struct audit_writer *writer, int fd)
 {
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	writer->relay = fd;
-	pthread_cond_signal(&writer->work);
-	pthread_mutex_unlock(&writer->mutex);
+	thread_wake(&writer->thread);
+	thread_unlock(&writer->thread);
 }
 
 void audit_writer_look(struct audit_writer *writer, struct audit_writer_state *ret)
 {
-	pthread_mutex_lock(&writer->mutex);
+	thread_lock(&writer->thread);
 	*ret = (struct audit_writer_state){
 		.last = writer->last,
 		.lost = writer->lost,
 		.queued = writer->used,
 		.error = writer->error,
 	};
-	pthread_mutex_unlock(&writer->mutex);
+	thread_unlock(&writer->thread);
 }
 
 uint64_t audit_writer_free(struct audit_writer *writer)
@@ -586,15 +542,10 @@ uint64_t audit_writer_free(struct audit_writer *writer)
 
 	if (!writer)
 		return 0;
-	pthread_mutex_lock(&writer->mutex);
-	writer->stop = true;
-	pthread_cond_signal(&writer->work);
-	pthread_mutex_unlock(&writer->mutex);
-	/* A thread that hangs in a write still uses its data. */
-	ended = !writer->started || thread_join(writer->thread, LIMIT_AUDIT_END_MS);
-	pthread_mutex_lock(&writer->mutex);
+	ended = thread_stop(&writer->thread, LIMIT_AUDIT_END_MS);
+	thread_lock(&writer->thread);
 	left = writer->records + writer->lost_since + writer->lost_here;
-	pthread_mutex_unlock(&writer->mutex);
+	thread_unlock(&writer->thread);
 	if (ended)
 		audit_writer_release(writer);
 	return left;

@@ -13,10 +13,8 @@
 #include "supervisor/base/thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
-#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -33,7 +31,7 @@
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
 #endif
 
-/* A socket to close, as the loop's thread writes it to the pipe. */
+/* A socket to close. */
 struct doomed {
 	int fd;
 	uid_t uid;  /* of its client */
@@ -53,11 +51,15 @@ struct waiting {
 	struct doomed doomed;
 };
 
-static int queue[2] = {-1, -1};
+TAILQ_HEAD(waitings, waiting);
+
+static int64_t begin_waiting(void *context);
+
+static struct thread starter = THREAD("fd-closer", begin_waiting, NULL);
+static struct waitings queue = TAILQ_HEAD_INITIALIZER(queue); /* under its mutex */
 
 /* The starter's. */
 static struct ending endings[LIMIT_FD_CLOSERS];
-static TAILQ_HEAD(, waiting) waitings = TAILQ_HEAD_INITIALIZER(waitings);
 
 /* What the socket does not take at once is lost. */
 static void send_last(struct doomed *doomed)
@@ -146,46 +148,33 @@ static bool begin(struct doomed doomed)
 	return place && start(place, doomed);
 }
 
-static void begin_waiting(void)
+/* A turn of the starter: sockets for which there is no thread wait. */
+static int64_t begin_waiting(void *context)
 {
-	struct waiting *waiting = TAILQ_FIRST(&waitings), *next;
+	struct waitings waitings = TAILQ_HEAD_INITIALIZER(waitings);
+	struct waiting *waiting, *next;
+	bool came;
 
+	(void)context;
+	if (TAILQ_EMPTY(&queue))
+		return THREAD_IDLE;
+	TAILQ_CONCAT(&waitings, &queue, entry);
+	thread_unlock(&starter);
 	note_ended();
-	for (; waiting; waiting = next) {
+	for (waiting = TAILQ_FIRST(&waitings); waiting; waiting = next) {
 		next = TAILQ_NEXT(waiting, entry);
 		if (!begin(waiting->doomed))
 			continue;
 		TAILQ_REMOVE(&waitings, waiting, entry);
 		free(waiting);
 	}
-}
-
-/* Without memory the socket stays open: this thread closes none that is the last. */
-static void put_by(struct doomed doomed)
-{
-	struct waiting *waiting = malloc(sizeof(*waiting));
-
-	if (!waiting)
-		return;
-	waiting->doomed = doomed;
-	TAILQ_INSERT_TAIL(&waitings, waiting, entry);
-}
-
-static void *be_starter(void *context)
-{
-	struct pollfd poll_fd = {.fd = queue[0], .events = POLLIN};
-	struct doomed doomed;
-	int r;
-
-	(void)context;
-	for (;;) {
-		r = poll(&poll_fd, 1, TAILQ_EMPTY(&waitings) ? -1 : LOOK_MS);
-		if (r > 0 && read(queue[0], &doomed, sizeof(doomed)) != sizeof(doomed))
-			return NULL;
-		if (r > 0)
-			put_by(doomed);
-		begin_waiting();
-	}
+	thread_lock(&starter);
+	came = !TAILQ_EMPTY(&queue);
+	TAILQ_CONCAT(&waitings, &queue, entry);
+	TAILQ_CONCAT(&queue, &waitings, entry);
+	if (TAILQ_EMPTY(&queue))
+		return THREAD_IDLE;
+	return came ? THREAD_AGAIN : LOOK_MS;
 }
 
 bool fd_closer_refuse_instead(int fd)
@@ -197,21 +186,7 @@ bool fd_closer_refuse_instead(int fd)
 
 int fd_closer_start(void)
 {
-	pthread_t thread;
-	int r;
-
-	if (queue[0] >= 0)
-		return 0;
-	if (pipe2(queue, O_CLOEXEC) < 0 || fcntl(queue[1], F_SETFL, O_NONBLOCK) < 0)
-		return -errno;
-	r = thread_start(be_starter, NULL, &thread);
-	if (r < 0) {
-		close_fd(&queue[0]);
-		close_fd(&queue[1]);
-		return r;
-	}
-	pthread_detach(thread);
-	return 0;
+	return starter.started ? 0 : thread_start(&starter);
 }
 
 ssize_t fd_closer_receive(int fd, const struct iovec *iov)
@@ -237,11 +212,20 @@ static uid_t user_of(int fd)
 	return peer.uid;
 }
 
-/* If the pipe is full, the socket stays open, because the loop must not wait. */
+/* Without memory the socket stays open, because the loop must not wait. */
 static void enqueue(struct doomed doomed)
 {
-	if (write(queue[1], &doomed, sizeof(doomed)) < 0)
+	struct waiting *waiting = malloc(sizeof(*waiting));
+
+	if (!waiting) {
 		free(doomed.last);
+		return;
+	}
+	waiting->doomed = doomed;
+	thread_lock(&starter);
+	TAILQ_INSERT_TAIL(&queue, waiting, entry);
+	thread_wake(&starter);
+	thread_unlock(&starter);
 }
 
 void fd_closer_close(int fd)

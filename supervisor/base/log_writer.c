@@ -14,12 +14,13 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t work, done; /* CLOCK_MONOTONIC */
-static bool started, writing;
+static int64_t write_next(void *context);
+
+static struct thread thread = THREAD("log", write_next, NULL);
+static pthread_cond_t done;
+static bool writing;
 static char ring[LIMIT_LOG_QUEUE_BYTES];
 static size_t head, used;
 /* total number of lost lines, and those since the last queued line */
@@ -90,82 +91,67 @@ static size_t take_line(char *line, size_t size)
 	return len;
 }
 
-static void *write_lines(void *context)
+/* A turn of the thread. */
+static int64_t write_next(void *context)
 {
 	static char line[LIMIT_LOG_LINE_BYTES];
 	size_t len;
 	int r;
 
 	(void)context;
-	pthread_mutex_lock(&mutex);
-	for (;;) {
-		if (used == 0)
-			(void)queue_lost();
-		writing = used > 0;
-		if (!writing) {
-			pthread_cond_signal(&done);
-			pthread_cond_wait(&work, &mutex);
-			continue;
-		}
-		len = take_line(line, sizeof(line));
-		pthread_mutex_unlock(&mutex);
-		r = write_line((struct text){line, len});
-		pthread_mutex_lock(&mutex);
-		lost += r < 0;
+	if (used == 0)
+		(void)queue_lost();
+	writing = used > 0;
+	if (!writing) {
+		pthread_cond_signal(&done);
+		return THREAD_IDLE;
 	}
-	return NULL;
+	len = take_line(line, sizeof(line));
+	thread_unlock(&thread);
+	r = write_line((struct text){line, len});
+	thread_lock(&thread);
+	lost += r < 0;
+	return THREAD_AGAIN;
 }
 
 int log_writer_start(void)
 {
-	pthread_t thread;
-	int r;
-
-	thread_condition_init(&work);
 	thread_condition_init(&done);
-	r = thread_start(write_lines, NULL, &thread);
-	if (r == 0)
-		pthread_detach(thread);
-	started = r == 0;
-	return r;
+	return thread_start(&thread);
 }
 
 void log_writer_put(struct text line)
 {
-	if (!started) {
+	if (!thread.started) {
 		(void)write_line(line);
 		return;
 	}
-	pthread_mutex_lock(&mutex);
+	thread_lock(&thread);
 	if (!queue_lost() || !queue(line)) {
 		lost++;
 		lost_here++;
 	}
-	pthread_cond_signal(&work);
-	pthread_mutex_unlock(&mutex);
+	thread_wake(&thread);
+	thread_unlock(&thread);
 }
 
 void log_writer_flush(void)
 {
-	struct timespec until;
-
-	if (!started)
+	if (!thread.started)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += LIMIT_LOG_END_MS / 1000;
-	pthread_mutex_lock(&mutex);
+	thread_lock(&thread);
 	while ((used > 0 || lost_here > 0 || writing) &&
-		pthread_cond_timedwait(&done, &mutex, &until) == 0)
+		thread_condition_wait(&done, &thread.mutex, LIMIT_LOG_END_MS))
 		;
-	pthread_mutex_unlock(&mutex);
+	thread_unlock(&thread);
 }
 
 uint64_t log_writer_lost(void)
 {
 	uint64_t value;
 
-	pthread_mutex_lock(&mutex);
+	thread_lock(&thread);
 	value = lost;
-	pthread_mutex_unlock(&mutex);
+	thread_unlock(&thread);
 	return value;
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Runs in cloisterd. The processes at the other ends are hostile: any call that a thread makes here
- * may never return. One mutex guards the queues; nobody makes a call on a shared descriptor with it
- * held. The threads allocate and free nothing, so that they need no arena of malloc(3).
- */
+/* Runs in cloisterd: the loop's side. shared_fd_thread.h has what it shares with the threads. */
 #include "supervisor/base/shared_fd.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
-#include "common/wake_cost.h"
 #include "supervisor/base/clock.h"
+#include "supervisor/base/shared_fd_thread.h"
 #include "supervisor/base/thread.h"
 #include "supervisor/base/timer.h"
 #include "supervisor/base/watch.h"
@@ -24,233 +20,14 @@
 
 #define TICK_MS     100
 #define CLOSE_MS    20
-#define REFILL_MS   1  /* in which a process that floods fills its pipe again */
 #define CLOSE_BATCH 16 /* descriptors that are closed together, at the latest after CLOSE_MS */
 #define IDLE_NS     CLOCK_NS_PER_S /* after which a tenant's threads end */
-
-enum op { OP_READ, OP_WRITE, OP_CLOSE };
-
-enum state {
-	STATE_IDLE,
-	STATE_QUEUED,  /* in its tenant's queue */
-	STATE_RUNNING, /* a thread makes the call */
-	STATE_DONE,    /* in the list of those whose owners are to be told */
-	STATE_CLOSED,  /* in its tenant's list of what the loop is to free */
-};
-
-struct buffer {
-	SLIST_ENTRY(buffer) link; /* while it is free */
-	char data[SHARED_FD_MOST];
-};
-
-TAILQ_HEAD(shared_list, shared_fd);
-
-/* Of one workspace. Its owner has a reference, and each descriptor. */
-struct shared_fd_sum {
-	unsigned references;
-	void (*dear)(void *context); /* NULL: its owner is gone */
-	void *context;
-	/* under the mutex */
-	struct wake_cost_sum cost;
-	bool is_dear;
-};
-
-struct shared_fd {
-	struct shared_fd_threads *threads;
-	struct shared_fd_sum *sum;
-	const struct shared_fd_calls *calls; /* NULL: it has no owner any more, and is closed */
-	void *context;
-	int fd;
-	enum op op;
-	enum state state; /* under the mutex, as all that follows to the next blank line */
-	TAILQ_ENTRY(shared_fd) link;
-	bool closing;          /* while it runs: the owner has gone, and the thread closes it */
-	struct buffer *buffer; /* while it is read to, and until the owner takes it */
-	ssize_t result;
-	size_t pipe_size;
-
-	/* Set by the loop while no thread has it. */
-	size_t len;
-	char *written;              /* a copy, while it is written */
-	TAILQ_ENTRY(shared_fd) due; /* in the list of what has not come back */
-	int64_t since;              /* when that began, as clock_now() */
-	bool told;                  /* the owner, that it is held */
-};
-
-struct shared_fd_threads {
-	LIST_ENTRY(shared_fd_threads) link; /* of those that have a thread or a descriptor */
-	/* under the mutex, to the next blank line */
-	pthread_cond_t work;
-	struct shared_list queue, closed;
-	SLIST_HEAD(, buffer) buffers;
-	struct wake_cost_sum cost;
-	unsigned n_threads, n_waiting;
-	bool end; /* the threads that wait are to end */
-
-	struct shared_list later;
-	unsigned n_buffers, n_later;
-	size_t n_fds, n_closing;
-	int64_t used; /* when something was begun last */
-	bool gone;    /* the tenant is */
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct shared_list done = TAILQ_HEAD_INITIALIZER(done); /* under the mutex */
-static int wake_fd = -1;
 
 /* The loop's. What has begun and has not come back, the eldest first. */
 static struct shared_list due = TAILQ_HEAD_INITIALIZER(due);
 static LIST_HEAD(, shared_fd_threads) tenants = LIST_HEAD_INITIALIZER(tenants);
 static struct watch woken;
 static struct timer tick;
-
-/* A thread. The mutex is held when it calls these, except over the call itself. */
-
-static void tell_loop(struct shared_fd *shared)
-{
-	const uint64_t one = 1;
-	const bool was_empty = TAILQ_EMPTY(&done);
-
-	shared->state = STATE_DONE;
-	TAILQ_LINK_TAIL(&done, shared, link);
-	if (!was_empty)
-		return;
-	pthread_mutex_unlock(&lock); /* which the loop then takes */
-	(void)!write(wake_fd, &one, sizeof(one));
-	pthread_mutex_lock(&lock);
-}
-
-static void charge(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int64_t ns)
-{
-	if (sum)
-		sum->is_dear |= wake_cost_add_both(&threads->cost, &sum->cost, ns);
-}
-
-static void close_now(struct shared_fd *shared)
-{
-	int64_t cost;
-
-	shared->state = STATE_RUNNING;
-	pthread_mutex_unlock(&lock);
-	wake_cost_begin();
-	close(shared->fd);
-	cost = wake_cost_stop();
-	pthread_mutex_lock(&lock);
-	charge(shared->threads, shared->sum, cost);
-	shared->state = STATE_CLOSED;
-	TAILQ_LINK_TAIL(&shared->threads->closed, shared, link);
-}
-
-/* Returns which of @events, POLLHUP and POLLERR occur within @ms. */
-static short poll_for(const struct shared_fd *shared, short events, int ms)
-{
-	struct pollfd look = {.fd = shared->fd, .events = events};
-
-	return poll(&look, 1, ms) > 0 ? look.revents : 0;
-}
-
-/* Reads once, and again for as long as the pipe is full: to wake the loop takes as long. */
-static ssize_t read_flood(const struct shared_fd *shared)
-{
-	size_t len = 0;
-	ssize_t n;
-
-	do {
-		n = read(shared->fd, shared->buffer->data + len, shared->len - len);
-		if (n > 0)
-			len += (size_t)n;
-	} while (n >= SHARED_FD_PIPE && len < shared->len &&
-		 poll_for(shared, POLLIN, REFILL_MS) & POLLIN);
-	return len > 0 ? (ssize_t)len : n < 0 ? -errno : 0;
-}
-
-static ssize_t make_call(const struct shared_fd *shared, size_t *ret_size)
-{
-	ssize_t n;
-	int size;
-
-	if (shared->op == OP_WRITE) {
-		n = write(shared->fd, shared->written, shared->len);
-		return n < 0 ? -errno : n;
-	}
-	n = read_flood(shared);
-	size = n > 0 ? fcntl(shared->fd, F_GETPIPE_SZ) : 0;
-	if (size > 0)
-		*ret_size = (size_t)size;
-	return n;
-}
-
-static void put_buffer(struct shared_fd *shared)
-{
-	if (shared->buffer)
-		SLIST_INSERT_HEAD(&shared->threads->buffers, shared->buffer, link);
-	shared->buffer = NULL;
-}
-
-static void act(struct shared_fd *shared)
-{
-	size_t size = shared->pipe_size;
-	ssize_t result;
-	int64_t cost;
-
-	if (shared->op == OP_READ) {
-		shared->buffer = SLIST_FIRST(&shared->threads->buffers);
-		SLIST_REMOVE_HEAD(&shared->threads->buffers, link);
-	}
-	shared->state = STATE_RUNNING;
-	pthread_mutex_unlock(&lock);
-	wake_cost_begin();
-	result = make_call(shared, &size);
-	cost = wake_cost_stop();
-	pthread_mutex_lock(&lock);
-	charge(shared->threads, shared->sum, cost);
-	shared->result = result;
-	shared->pipe_size = size;
-	if (result <= 0 || shared->closing)
-		put_buffer(shared);
-	if (shared->closing)
-		close_now(shared);
-	else
-		tell_loop(shared);
-}
-
-/* Returns the first that can be done: reading needs a buffer. */
-static struct shared_fd *next(struct shared_fd_threads *threads)
-{
-	struct shared_fd *shared;
-
-	TAILQ_FOREACH (shared, &threads->queue, link)
-		if (shared->op != OP_READ || !SLIST_EMPTY(&threads->buffers))
-			return shared;
-	return NULL;
-}
-
-static void *run(void *context)
-{
-	struct shared_fd_threads *threads = context;
-
-	pthread_mutex_lock(&lock);
-	for (;;) {
-		struct shared_fd *shared = next(threads);
-
-		if (!shared && threads->end)
-			break;
-		if (!shared) {
-			threads->n_waiting++;
-			pthread_cond_wait(&threads->work, &lock);
-			threads->n_waiting--;
-			continue;
-		}
-		TAILQ_UNLINK(&threads->queue, shared, link);
-		if (shared->op == OP_CLOSE)
-			close_now(shared);
-		else
-			act(shared);
-	}
-	threads->n_threads--;
-	pthread_mutex_unlock(&lock);
-	return NULL;
-}
 
 /* The loop. */
 
@@ -276,24 +53,21 @@ static unsigned more_threads(void)
 /* Starts a thread if there may be one more. Otherwise the next tick tries again. */
 static void start_thread(struct shared_fd_threads *threads)
 {
-	pthread_t thread;
 	bool may;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&shared_fd_mutex);
 	may = threads->n_threads == 0 || (threads->n_threads < LIMIT_SHARED_FD_THREADS &&
 						 more_threads() < LIMIT_SHARED_FD_MORE_THREADS);
 	threads->n_threads += may;
 	threads->end = false;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&shared_fd_mutex);
 	if (!may)
 		return;
-	if (thread_start(run, threads, &thread) == 0) {
-		pthread_detach(thread);
+	if (thread_detached(shared_fd_thread, threads) == 0)
 		return;
-	}
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&shared_fd_mutex);
 	threads->n_threads--;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&shared_fd_mutex);
 }
 
 static void wake_thread(struct shared_fd_threads *threads)
@@ -307,16 +81,16 @@ static void make_buffer(struct shared_fd_threads *threads)
 {
 	struct buffer *buffer;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&shared_fd_mutex);
 	while (threads->n_buffers < 2 || threads->n_buffers <= threads->n_threads) {
-		buffer = malloc(sizeof(*buffer));
+		buffer = malloc(sizeof(*buffer) + SHARED_FD_MOST);
 		if (!buffer)
 			break;
 		threads->n_buffers++;
 		SLIST_INSERT_HEAD(&threads->buffers, buffer, link);
 	}
 	wake_thread(threads);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&shared_fd_mutex);
 }
 
 static void is_due(struct shared_fd *shared)
@@ -333,13 +107,13 @@ static void begin(struct shared_fd *shared)
 	bool none, waits;
 
 	is_due(shared);
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&shared_fd_mutex);
 	none = threads->n_threads == 0;
 	threads->end = false;
 	shared->state = STATE_QUEUED;
 	TAILQ_LINK_TAIL(&threads->queue, shared, link);
 	waits = threads->n_waiting > 0;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&shared_fd_mutex);
 	if (waits)
 		pthread_cond_signal(&threads->work);
 	if (none)
@@ -353,45 +127,22 @@ static void is_back(struct shared_fd *shared)
 	free(TAKE_PTR(shared->written));
 }
 
-static void put_sum(struct shared_fd_sum *sum)
-{
-	if (sum && --sum->references == 0)
-		free(sum);
-}
-
-/* Tells its owner if it is at fault. */
-static void look_at_sum(struct shared_fd_sum *sum)
-{
-	bool dear;
-
-	if (!sum)
-		return;
-	pthread_mutex_lock(&lock);
-	dear = sum->is_dear;
-	sum->is_dear = false;
-	if (dear)
-		sum->cost = (struct wake_cost_sum){0};
-	pthread_mutex_unlock(&lock);
-	if (dear && sum->dear)
-		sum->dear(sum->context);
-}
-
 /* Frees what threads have closed. */
 static void reap(struct shared_fd_threads *threads)
 {
 	struct shared_list closed = TAILQ_HEAD_INITIALIZER(closed);
 	struct shared_fd *shared;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&shared_fd_mutex);
 	TAILQ_CONCAT(&closed, &threads->closed, link);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&shared_fd_mutex);
 	while ((shared = TAILQ_FIRST(&closed))) {
 		TAILQ_REMOVE(&closed, shared, link);
 		is_back(shared);
 		threads->n_closing--;
 		threads->n_fds--;
-		look_at_sum(shared->sum);
-		put_sum(shared->sum);
+		shared_fd_sum_look(shared->sum);
+		shared_fd_sum_put(shared->sum);
 		free(shared);
 	}
 }
@@ -414,7 +165,7 @@ static bool rest(struct shared_fd_threads *threads)
 	bool idle = threads->gone || !woken.calls || clock_now() - threads->used >= IDLE_NS;
 	bool left;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&shared_fd_mutex);
 	if (idle && TAILQ_EMPTY(&threads->queue)) {
 		threads->end = true;
 		pthread_cond_broadcast(&threads->work);
@@ -425,7 +176,7 @@ static bool rest(struct shared_fd_threads *threads)
 		threads->n_buffers--;
 		free(buffer);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&shared_fd_mutex);
 	return !left && threads->n_fds == 0;
 }
 
@@ -444,9 +195,9 @@ static void replace_threads(void)
 	TAILQ_FOREACH (shared, &due, due) {
 		if (shared->since > clock_now() - TICK_MS * CLOCK_NS_PER_MS)
 			return;
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&shared_fd_mutex);
 		waits = shared->state == STATE_QUEUED && shared->threads->n_waiting == 0;
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_unlock(&shared_fd_mutex);
 		if (!waits)
 			continue;
 		start_thread(shared->threads);
@@ -508,16 +259,16 @@ static struct shared_fd *take_done(void)
 	struct shared_fd *shared;
 	uint64_t n;
 
-	pthread_mutex_lock(&lock);
-	shared = TAILQ_FIRST(&done);
+	pthread_mutex_lock(&shared_fd_mutex);
+	shared = TAILQ_FIRST(&shared_fds_done);
 	if (shared) {
-		TAILQ_UNLINK(&done, shared, link);
+		TAILQ_UNLINK(&shared_fds_done, shared, link);
 		shared->state = STATE_IDLE;
 	}
 	/* Otherwise the loop comes back at once, and handles other events before. */
-	if (TAILQ_EMPTY(&done))
-		(void)!read(wake_fd, &n, sizeof(n));
-	pthread_mutex_unlock(&lock);
+	if (TAILQ_EMPTY(&shared_fds_done))
+		(void)!read(shared_fds_wake_fd, &n, sizeof(n));
+	pthread_mutex_unlock(&shared_fd_mutex);
 	return shared;
 }
 
@@ -529,7 +280,7 @@ static void on_woken(void *context)
 	if (!shared)
 		return;
 	is_back(shared);
-	look_at_sum(shared->sum);
+	shared_fd_sum_look(shared->sum);
 	shared->calls->done(shared->context);
 }
 
@@ -539,12 +290,12 @@ int shared_fds_start(struct event_base *base)
 	int r;
 
 	/* It stays open: a thread may come back late. */
-	if (wake_fd < 0)
-		wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (wake_fd < 0)
+	if (shared_fds_wake_fd < 0)
+		shared_fds_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (shared_fds_wake_fd < 0)
 		return -errno;
 	timer_init(&tick, on_tick, NULL);
-	r = watch_init(&woken, base, wake_fd, &calls, NULL);
+	r = watch_init(&woken, base, shared_fds_wake_fd, &calls, NULL);
 	if (r == 0)
 		watch_want(&woken, WATCH_READABLE);
 	return r;
@@ -567,10 +318,10 @@ bool shared_fds_are_busy(void)
 	struct shared_fd *shared;
 	bool busy = false;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&shared_fd_mutex);
 	TAILQ_FOREACH (shared, &due, due)
 		busy |= shared->state != STATE_CLOSED;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&shared_fd_mutex);
 	return busy;
 }
 
@@ -598,32 +349,13 @@ void shared_fd_threads_free(struct shared_fd_threads *threads)
 		free_threads(threads);
 }
 
-struct shared_fd_sum *shared_fd_sum_new(void (*dear)(void *context), void *context)
-{
-	struct shared_fd_sum *sum = calloc(1, sizeof(*sum));
-
-	if (sum)
-		*sum = (struct shared_fd_sum){.references = 1, .dear = dear, .context = context};
-	return sum;
-}
-
-void shared_fd_sum_free(struct shared_fd_sum *sum)
-{
-	if (!sum)
-		return;
-	sum->dear = NULL;
-	put_sum(sum);
-}
-
 static struct shared_fd *make(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd)
 {
 	struct shared_fd *shared = calloc(1, sizeof(*shared));
 
 	if (!shared)
 		return NULL;
-	*shared = (struct shared_fd){.threads = threads, .sum = sum, .fd = fd};
-	if (sum)
-		sum->references++;
+	*shared = (struct shared_fd){.threads = threads, .sum = shared_fd_sum_hold(sum), .fd = fd};
 	if (!threads->link.le_prev)
 		LIST_LINK_HEAD(&tenants, threads, link);
 	threads->n_fds++;
@@ -682,10 +414,10 @@ void shared_fd_give_back(struct shared_fd_threads *threads, char *data)
 	struct buffer *buffer = (struct buffer *)(void *)(data - offsetof(struct buffer, data));
 	bool waits;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&shared_fd_mutex);
 	SLIST_INSERT_HEAD(&threads->buffers, buffer, link);
 	waits = threads->n_waiting > 0 && !TAILQ_EMPTY(&threads->queue);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&shared_fd_mutex);
 	if (waits)
 		pthread_cond_signal(&threads->work);
 }
@@ -710,7 +442,7 @@ size_t shared_fd_pipe_size(const struct shared_fd *shared)
 
 short shared_fd_poll(const struct shared_fd *shared, short events)
 {
-	return poll_for(shared, events, 0);
+	return shared_fd_poll_for(shared, events, 0);
 }
 
 void shared_fd_want(struct shared_fd *shared, struct watch *watch, unsigned wanted)
@@ -724,10 +456,8 @@ void shared_fd_sum_charge(struct shared_fd_threads *threads, struct shared_fd_su
 {
 	if (ns == 0)
 		return;
-	pthread_mutex_lock(&lock);
-	charge(threads, sum, ns);
-	pthread_mutex_unlock(&lock);
-	look_at_sum(sum);
+	shared_fd_sum_add(&threads->cost, sum, ns);
+	shared_fd_sum_look(sum);
 }
 
 void shared_fd_charge(struct shared_fd *shared, int64_t ns)
@@ -745,15 +475,15 @@ static bool take_back(struct shared_fd *shared)
 {
 	bool running;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&shared_fd_mutex);
 	running = shared->closing = shared->state == STATE_RUNNING;
 	if (shared->state == STATE_QUEUED)
 		TAILQ_UNLINK(&shared->threads->queue, shared, link);
 	else if (shared->state == STATE_DONE)
-		TAILQ_UNLINK(&done, shared, link);
+		TAILQ_UNLINK(&shared_fds_done, shared, link);
 	if (!running)
-		put_buffer(shared);
-	pthread_mutex_unlock(&lock);
+		shared_fd_put_buffer(shared);
+	pthread_mutex_unlock(&shared_fd_mutex);
 	return running;
 }
 

@@ -14,6 +14,7 @@
  */
 
 #include "common/text.h"
+#include "supervisor/base/shared_fd_sum.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,14 +23,11 @@
 
 struct event_base;
 struct shared_fd;
-struct shared_fd_sum;
 struct shared_fd_threads;
 struct watch;
 
-/* The default capacity of a pipe: the most that is written at once. */
-#define SHARED_FD_PIPE 65536
-/* The most that is read at once. */
-#define SHARED_FD_MOST (4UL * SHARED_FD_PIPE)
+/* The most that is read at once: four times the default capacity of a pipe. */
+#define SHARED_FD_MOST (4UL * 65536)
 
 /* Called from the loop. */
 struct shared_fd_calls {
@@ -57,17 +55,6 @@ struct shared_fd_threads *shared_fd_threads_new(void);
 
 /** The tenant is gone. Its descriptors may still be there. NULL is allowed. */
 void shared_fd_threads_free(struct shared_fd_threads *threads);
-
-/**
- * Returns the sum of what calls on the descriptors of one workspace's processes cost, or NULL.
- * Calls
- * @dear from the loop if the tenant's calls cost too much and these are at fault (wake_cost.h), and
- * begins a new sum.
- */
-struct shared_fd_sum *shared_fd_sum_new(void (*dear)(void *context), void *context);
-
-/** @dear is not called any more. Descriptors may still be there. NULL is allowed. */
-void shared_fd_sum_free(struct shared_fd_sum *sum);
 
 /**
  * Takes @fd, which does not block, also on failure. @sum is that of its workspace; NULL: it has

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,12 +29,8 @@ struct headroom {
 	int state_fd; /* borrowed */
 	int meminfo_fd;
 	int group_fds[GROUP_FILES]; /* -1: the group had no limit at the start */
-	pthread_t thread;
-	bool started;
-
-	pthread_mutex_t mutex;
-	pthread_cond_t work;
-	bool stop;
+	struct thread thread;
+	/* under its mutex */
 	struct timespec answered; /* the last answer of the file system, or the start */
 	struct headroom_view seen;
 };
@@ -124,23 +119,6 @@ static void open_group(struct headroom *headroom, const struct cgroup *cgroup)
 		close_fd(&headroom->group_fds[i]);
 }
 
-int headroom_new(int state_fd, const struct cgroup *cgroup, struct headroom **ret)
-{
-	struct headroom *headroom = calloc(1, sizeof(*headroom));
-
-	if (!headroom)
-		return -ENOMEM;
-	headroom->state_fd = state_fd;
-	headroom->seen.has_state = state_fd >= 0;
-	headroom->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-	open_group(headroom, cgroup);
-	pthread_mutex_init(&headroom->mutex, NULL);
-	thread_condition_init(&headroom->work);
-	clock_gettime(CLOCK_MONOTONIC, &headroom->answered);
-	*ret = headroom;
-	return 0;
-}
-
 /* The thread. */
 
 static void look_at_memory(const struct headroom *headroom, struct headroom_view *view)
@@ -180,48 +158,46 @@ static void look_at_state(const struct headroom *headroom, struct headroom_view 
 	view->state_files = found.f_files;
 }
 
-static void look(struct headroom *headroom)
-{
-	struct headroom_view view = headroom->seen;
-
-	pthread_mutex_unlock(&headroom->mutex);
-	look_at_memory(headroom, &view);
-	pthread_mutex_lock(&headroom->mutex);
-	headroom->seen = view; /* of the memory, even if the file system now hangs */
-	pthread_mutex_unlock(&headroom->mutex);
-	look_at_state(headroom, &view);
-	pthread_mutex_lock(&headroom->mutex);
-	headroom->seen = view;
-	clock_gettime(CLOCK_MONOTONIC, &headroom->answered);
-}
-
-static void *run(void *context)
+static int64_t look(void *context)
 {
 	struct headroom *headroom = context;
-	struct timespec until;
+	struct headroom_view view = headroom->seen;
 
-	prctl(PR_SET_NAME, "headroom");
-	pthread_mutex_lock(&headroom->mutex);
-	while (!headroom->stop) {
-		look(headroom);
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += HEADROOM_LOOK_MS / 1000;
-		while (!headroom->stop && pthread_cond_timedwait(&headroom->work, &headroom->mutex,
-						  &until) != ETIMEDOUT)
-			;
-	}
-	pthread_mutex_unlock(&headroom->mutex);
-	return NULL;
+	if (headroom->thread.stop)
+		return THREAD_IDLE;
+	thread_unlock(&headroom->thread);
+	look_at_memory(headroom, &view);
+	thread_lock(&headroom->thread);
+	headroom->seen = view; /* of the memory, even if the file system now hangs */
+	thread_unlock(&headroom->thread);
+	look_at_state(headroom, &view);
+	thread_lock(&headroom->thread);
+	headroom->seen = view;
+	clock_gettime(CLOCK_MONOTONIC, &headroom->answered);
+	return HEADROOM_LOOK_MS;
 }
 
 /* Functions for the loop. */
 
+int headroom_new(int state_fd, const struct cgroup *cgroup, struct headroom **ret)
+{
+	struct headroom *headroom = calloc(1, sizeof(*headroom));
+
+	if (!headroom)
+		return -ENOMEM;
+	headroom->state_fd = state_fd;
+	headroom->seen.has_state = state_fd >= 0;
+	headroom->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+	open_group(headroom, cgroup);
+	headroom->thread = THREAD("headroom", look, headroom);
+	clock_gettime(CLOCK_MONOTONIC, &headroom->answered);
+	*ret = headroom;
+	return 0;
+}
+
 int headroom_start(struct headroom *headroom)
 {
-	int r = thread_start(run, headroom, &headroom->thread);
-
-	headroom->started = r == 0;
-	return r;
+	return thread_start(&headroom->thread);
 }
 
 void headroom_look(struct headroom *headroom, struct headroom_view *ret)
@@ -229,28 +205,19 @@ void headroom_look(struct headroom *headroom, struct headroom_view *ret)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	pthread_mutex_lock(&headroom->mutex);
+	thread_lock(&headroom->thread);
 	*ret = headroom->seen;
 	ret->state_age_ms = (int64_t)(now.tv_sec - headroom->answered.tv_sec) * 1000 +
 			    (now.tv_nsec - headroom->answered.tv_nsec) / 1000000;
-	pthread_mutex_unlock(&headroom->mutex);
+	thread_unlock(&headroom->thread);
 }
 
 void headroom_free(struct headroom *headroom)
 {
 	if (!headroom)
 		return;
-	pthread_mutex_lock(&headroom->mutex);
-	headroom->stop = true;
-	pthread_cond_signal(&headroom->work);
-	pthread_mutex_unlock(&headroom->mutex);
-	/* A thread that hangs in the file system still uses its data. */
-	if (headroom->started && !thread_join(headroom->thread, LIMIT_HEADROOM_END_MS))
+	if (!thread_stop(&headroom->thread, LIMIT_HEADROOM_END_MS))
 		return;
-	/* The thread's last writes come before the frees, also for a tool that does not know how it
-	 * was joined. */
-	pthread_mutex_lock(&headroom->mutex);
-	pthread_mutex_unlock(&headroom->mutex);
 	close_fd(&headroom->meminfo_fd);
 	for (size_t i = 0; i < GROUP_FILES; i++)
 		close_fd(&headroom->group_fds[i]);

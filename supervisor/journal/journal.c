@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/queue.h>
 #include <unistd.h>
 
@@ -50,7 +49,7 @@ TAILQ_HEAD(jobs, job);
 STAILQ_HEAD(gates, journal_gate);
 
 struct journal {
-	bool durable, started;
+	bool durable;
 	struct journal_file file;
 	unsigned current; /* as the loop has heard */
 	bool turning;
@@ -59,10 +58,8 @@ struct journal {
 	struct watch done_watch;
 	struct loop_turn_task wake; /* the thread, once what this turn sends is sent */
 	struct timer retry;         /* while the last record could not be written */
-	pthread_t thread;
 
-	pthread_mutex_t mutex;
-	pthread_cond_t work;
+	struct thread thread;
 	struct jobs waiting, done;
 	struct gates opened;
 	struct jobs told; /* the loop's: done and not called yet */
@@ -71,7 +68,6 @@ struct journal {
 	size_t kept_bytes;
 	size_t queued;  /* bytes of waiting */
 	uint64_t bytes; /* of both files */
-	bool stop;
 	int error;
 	/* to the generation that has the files; NULL: they are this one's */
 	void (*relay)(void *context, struct text record);
@@ -176,37 +172,29 @@ static void tell(struct journal *journal, struct jobs *jobs)
 	}
 	TAILQ_CONCAT(&journal->done, jobs, link);
 	if (!STAILQ_EMPTY(&gates)) {
-		pthread_mutex_unlock(&journal->mutex);
+		thread_unlock(&journal->thread);
 		open_gates(&gates);
-		pthread_mutex_lock(&journal->mutex);
+		thread_lock(&journal->thread);
 		STAILQ_CONCAT(&journal->opened, &gates);
 	}
 	(void)!write(journal->event_fd, &one, sizeof(one));
 }
 
-static void *run(void *context)
+static int64_t turn(void *context)
 {
+	struct jobs jobs = TAILQ_HEAD_INITIALIZER(jobs);
 	struct journal *journal = context;
+	int r;
 
-	prctl(PR_SET_NAME, "journal");
-	pthread_mutex_lock(&journal->mutex);
-	for (;;) {
-		struct jobs jobs = TAILQ_HEAD_INITIALIZER(jobs);
-		int r;
-
-		while (TAILQ_EMPTY(&journal->waiting) && !journal->stop)
-			pthread_cond_wait(&journal->work, &journal->mutex);
-		if (TAILQ_EMPTY(&journal->waiting))
-			break;
-		TAILQ_CONCAT(&jobs, &journal->waiting, link);
-		pthread_mutex_unlock(&journal->mutex);
-		r = do_jobs(journal, &jobs);
-		pthread_mutex_lock(&journal->mutex);
-		note(journal, r);
-		tell(journal, &jobs);
-	}
-	pthread_mutex_unlock(&journal->mutex);
-	return NULL;
+	if (TAILQ_EMPTY(&journal->waiting))
+		return THREAD_IDLE;
+	TAILQ_CONCAT(&jobs, &journal->waiting, link);
+	thread_unlock(&journal->thread);
+	r = do_jobs(journal, &jobs);
+	thread_lock(&journal->thread);
+	note(journal, r);
+	tell(journal, &jobs);
+	return THREAD_AGAIN;
 }
 
 /* Functions for the loop. */
@@ -244,13 +232,13 @@ static void call_done(struct journal *journal)
 	struct job *job;
 	bool fails;
 
-	pthread_mutex_lock(&journal->mutex);
+	thread_lock(&journal->thread);
 	fails = journal->error != 0;
 	TAILQ_FOREACH (job, &journal->done, link)
 		journal->queued -= job->len;
 	TAILQ_CONCAT(&journal->told, &journal->done, link);
 	STAILQ_CONCAT(&gates, &journal->opened);
-	pthread_mutex_unlock(&journal->mutex);
+	thread_unlock(&journal->thread);
 	while ((job = TAILQ_FIRST(&journal->told))) {
 		TAILQ_REMOVE(&journal->told, job, link);
 		if (job->kind == JOB_APPEND) {
@@ -285,16 +273,18 @@ static void wake_thread(void *context)
 {
 	struct journal *journal = context;
 
-	pthread_cond_signal(&journal->work);
+	thread_lock(&journal->thread);
+	thread_wake(&journal->thread);
+	thread_unlock(&journal->thread);
 }
 
 bool journal_shut_gate(struct journal *journal, struct journal_gate *gate)
 {
 	bool shut;
 
-	pthread_mutex_lock(&journal->mutex);
+	thread_lock(&journal->thread);
 	shut = gate->shut = !gate->opens;
-	pthread_mutex_unlock(&journal->mutex);
+	thread_unlock(&journal->thread);
 	call_done(journal);
 	return shut;
 }
@@ -304,13 +294,13 @@ static int queue(struct journal *journal, struct job *job)
 {
 	bool room;
 
-	pthread_mutex_lock(&journal->mutex);
+	thread_lock(&journal->thread);
 	room = journal->queued + job->len <= LIMIT_JOURNAL_QUEUE_BYTES;
 	if (room) {
 		journal->queued += job->len;
 		TAILQ_INSERT_TAIL(&journal->waiting, job, link);
 	}
-	pthread_mutex_unlock(&journal->mutex);
+	thread_unlock(&journal->thread);
 	if (!room) {
 		free(job);
 		return -ENOBUFS;
@@ -375,8 +365,7 @@ int journal_new(
 	TAILQ_INIT(&journal->told);
 	TAILQ_INIT(&journal->kept);
 	STAILQ_INIT(&journal->opened);
-	pthread_mutex_init(&journal->mutex, NULL);
-	thread_condition_init(&journal->work);
+	journal->thread = THREAD("journal", turn, journal);
 	note(journal, 0);
 	if (journal->cut_bytes > 0)
 		log_warning("the journal of keys ended within a record: %llu bytes were cut off",
@@ -400,15 +389,14 @@ int journal_start(struct journal *journal, struct event_base *base)
 	if (r < 0)
 		return r;
 	watch_want(&journal->done_watch, WATCH_READABLE);
-	r = thread_start(run, journal, &journal->thread);
-	journal->started = r == 0;
+	r = thread_start(&journal->thread);
 	set_retry(journal, fails);
 	return r;
 }
 
 bool journal_is_apart(const struct journal *journal)
 {
-	return journal->durable || journal->started;
+	return journal->durable || journal->thread.started;
 }
 
 /* Takes @job until it is known whose the files are. */
@@ -462,7 +450,7 @@ bool journal_rests(const struct journal *journal)
 
 void journal_hold(struct journal *journal)
 {
-	assert(journal->started);
+	assert(journal->thread.started);
 	journal->held = true;
 }
 
@@ -538,7 +526,7 @@ unsigned journal_current(const struct journal *journal)
 
 void journal_look(struct journal *journal, struct journal_state *ret)
 {
-	pthread_mutex_lock(&journal->mutex);
+	thread_lock(&journal->thread);
 	*ret = (struct journal_state){
 		.durable = journal->durable,
 		.bytes = journal->bytes,
@@ -546,34 +534,25 @@ void journal_look(struct journal *journal, struct journal_state *ret)
 		.cut_bytes = journal->cut_bytes,
 		.error = journal->error,
 	};
-	pthread_mutex_unlock(&journal->mutex);
+	thread_unlock(&journal->thread);
 }
 
 bool journal_free(struct journal *journal)
 {
 	struct journal_gate *gate;
-	bool ended;
 
 	if (!journal)
 		return true;
-	pthread_mutex_lock(&journal->mutex);
+	thread_lock(&journal->thread);
 	TAILQ_CONCAT(&journal->waiting, &journal->kept, link);
-	journal->stop = true;
-	pthread_cond_signal(&journal->work);
-	pthread_mutex_unlock(&journal->mutex);
+	thread_unlock(&journal->thread);
 	watch_done(&journal->done_watch);
 	timer_cancel(&journal->retry);
 	loop_turn_cancel(&journal->wake);
-	/* A thread that hangs in a write still uses its data. */
-	ended = !journal->started || thread_join(journal->thread, LIMIT_JOURNAL_END_MS);
-	if (!ended) {
+	if (!thread_stop(&journal->thread, LIMIT_JOURNAL_END_MS)) {
 		log_error("the journal of keys could not be written to its end");
 		return false;
 	}
-	/* The thread's last writes come before the frees, also for a tool that does not know how it
-	 * was joined. */
-	pthread_mutex_lock(&journal->mutex);
-	pthread_mutex_unlock(&journal->mutex);
 	free_jobs(journal, &journal->waiting);
 	free_jobs(journal, &journal->done);
 	free_jobs(journal, &journal->told);

@@ -84,9 +84,8 @@ def test_descriptors_of_cloisterd(start_daemon):
     assert [idle.pop(fd) for fd in (0, 1, 2)] == ["/dev/null", "/dev/null", str(daemon.log_path)]
     count = collections.Counter(idle.values())
     pipes = count.pop("pipe")
-    # Pipes for the loop's signals, for the spawner's log, for supervisor/base/fd_closer.c on kernels without
-    # SO_PASSRIGHTS, and those made ahead for output.
-    assert pipes in (3 + 2 * PIPES_AHEAD, 5 + 2 * PIPES_AHEAD)
+    # Pipes for the loop's signals, for the spawner's log, and those made ahead for output.
+    assert pipes == 3 + 2 * PIPES_AHEAD
     # The two listening sockets, that for the next cloisterd, the client, the spawner's channel, and nine duplicates of it: reserved for the
     # descriptors of its answers. The journal's thread wakes the loop by an eventfd,
     # and the threads of pipes by another.

@@ -9,6 +9,7 @@
  * descriptors, and the owner is told.
  */
 #include "supervisor/base/shared_fd.h"
+#include "supervisor/base/shared_fd_thread.h"
 
 #include "common/wake_cost.h"
 #include "supervisor/base/loop_turn.h"

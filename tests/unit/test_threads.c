@@ -6,6 +6,7 @@
 #include "supervisor/audit/audit_writer.h"
 #include "supervisor/base/fd_closer.h"
 #include "supervisor/base/log_writer.h"
+#include "supervisor/base/thread.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/unit.h"
 
@@ -14,6 +15,49 @@
 #define LINES     2000
 #define LOG_LINES (LIMIT_LOG_QUEUE_BYTES / 4) /* more than a pipe and the queue hold */
 #define HANG_MS   60000
+
+struct counting {
+	struct thread thread;
+	pthread_cond_t told;
+	unsigned left, done;
+};
+
+static int64_t count_one(void *context)
+{
+	struct counting *counting = context;
+
+	if (counting->left == 0)
+		return THREAD_IDLE;
+	counting->left--;
+	counting->done++;
+	pthread_cond_signal(&counting->told);
+	return THREAD_AGAIN;
+}
+
+/* A thread sleeps until it is woken, and does what is left before it ends. */
+TEST(test_a_thread_is_woken_and_ends_when_nothing_is_left)
+{
+	struct counting counting = {.thread = THREAD("counting", count_one, &counting)};
+
+	thread_condition_init(&counting.told);
+	thread_wake(&counting.thread); /* before it is started, this does nothing */
+	assert_int_equal(thread_start(&counting.thread), 0);
+	for (unsigned round = 1; round <= 100; round++) {
+		thread_lock(&counting.thread);
+		counting.left = 3;
+		thread_wake(&counting.thread);
+		while (counting.done < 3 * round)
+			assert_true(thread_condition_wait(
+				&counting.told, &counting.thread.mutex, HANG_MS));
+		thread_unlock(&counting.thread);
+	}
+	thread_lock(&counting.thread);
+	counting.left = 50;
+	thread_unlock(&counting.thread);
+	assert_true(thread_stop(&counting.thread, HANG_MS));
+	assert_int_equal(counting.left, 0);
+	assert_int_equal(counting.done, 350);
+}
 
 /* No descriptor is received; each is closed with the socket on which it was sent. */
 TEST(test_descriptors_are_closed)
