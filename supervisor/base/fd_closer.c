@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -43,6 +44,7 @@ struct ending {
 	struct doomed doomed;
 	pid_t thread; /* 0: there is none */
 	bool has_table;
+	atomic_bool left; /* the thread needs this no more */
 	sem_t begun, closed;
 };
 
@@ -74,6 +76,7 @@ static void *end_with(void *context)
 {
 	struct ending *ending = context;
 	unsigned fd = (unsigned)ending->doomed.fd;
+	bool has_table;
 
 	ending->thread = gettid();
 	ending->has_table = close_range(0, fd - 1, CLOSE_RANGE_UNSHARE) == 0 &&
@@ -82,8 +85,10 @@ static void *end_with(void *context)
 	while (sem_wait(&ending->closed) < 0)
 		;
 	send_last(&ending->doomed);
+	has_table = ending->has_table;
+	atomic_store(&ending->left, true);
 	/* For want of memory. This may wait as long as its client likes. */
-	if (!ending->has_table)
+	if (!has_table)
 		close((int)fd);
 	return NULL;
 }
@@ -102,6 +107,7 @@ static bool start(struct ending *ending, struct doomed doomed)
 	int r;
 
 	ending->doomed = doomed;
+	atomic_store(&ending->left, false);
 	if (sem_init(&ending->begun, 0, 0) < 0 || sem_init(&ending->closed, 0, 0) < 0 ||
 		pthread_attr_init(&attributes) != 0)
 		return false;
@@ -122,7 +128,8 @@ static bool start(struct ending *ending, struct doomed doomed)
 static void note_ended(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(endings); i++)
-		if (endings[i].thread > 0 && tgkill(getpid(), endings[i].thread, 0) < 0)
+		if (endings[i].thread > 0 && atomic_load(&endings[i].left) &&
+			tgkill(getpid(), endings[i].thread, 0) < 0)
 			endings[i].thread = 0;
 }
 

@@ -109,7 +109,7 @@ bool thread_stop(struct thread *thread, int64_t ms)
 
 int thread_detached(void *(*act)(void *context), void *context)
 {
-	pthread_t thread;
+	pthread_t thread = 0;
 	int r = begin(act, context, &thread);
 
 	if (r == 0)
