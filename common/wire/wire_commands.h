@@ -188,21 +188,13 @@ struct command_paused {
 
 #define COMMAND_ENDED_SIZE 81 /* size of the payload in bytes */
 
-void command_run_put(struct wire_writer *writer, const struct command_run *message);
+WIRE_MESSAGE(command_run);
 /** Returns how many descriptors come with @message. */
 unsigned command_run_fds(const struct command_run *message);
-int command_run_get(struct text payload, struct command_run *ret);
-void command_held_put(struct wire_writer *writer, const struct command_held *message);
-int command_held_get(struct text payload, struct command_held *ret);
-void command_signal_put(struct wire_writer *writer, const struct command_signal *message);
-int command_signal_get(struct text payload, struct command_signal *ret);
-void command_resize_put(struct wire_writer *writer, const struct command_terminal *message);
-int command_resize_get(struct text payload, struct command_terminal *ret);
-void command_forward_put(struct wire_writer *writer, const struct command_forward *message);
-int command_forward_get(struct text payload, struct command_forward *ret);
-void command_pause_put(struct wire_writer *writer, const struct command_pause *message);
-int command_pause_get(struct text payload, struct command_pause *ret);
-void command_paused_put(struct wire_writer *writer, const struct command_paused *message);
-int command_paused_get(struct text payload, struct command_paused *ret);
-void command_ended_put(struct wire_writer *writer, const struct command_ended *message);
-int command_ended_get(struct text payload, struct command_ended *ret);
+WIRE_MESSAGE(command_held);
+WIRE_MESSAGE(command_signal);
+WIRE_MESSAGE(command_terminal);
+WIRE_MESSAGE(command_forward);
+WIRE_MESSAGE(command_pause);
+WIRE_MESSAGE(command_paused);
+WIRE_MESSAGE(command_ended);

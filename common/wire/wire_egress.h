@@ -146,24 +146,15 @@ struct egress_call_ended {
 	uint64_t bytes_in, bytes_out;
 };
 
-void egress_open_put(struct wire_writer *writer, const struct egress_open *message);
-int egress_open_get(struct text payload, struct egress_open *ret);
-void egress_open_failed_put(struct wire_writer *writer, const struct egress_open_failed *message);
-int egress_open_failed_get(struct text payload, struct egress_open_failed *ret);
-void egress_ready_put(struct wire_writer *writer, const struct egress_ready *message);
-int egress_ready_get(struct text payload, struct egress_ready *ret);
-void egress_filtered_put(struct wire_writer *writer, const struct egress_filtered *message);
-int egress_filtered_get(struct text payload, struct egress_filtered *ret);
-void egress_call_put(struct wire_writer *writer, const struct egress_call *message);
-int egress_call_get(struct text payload, struct egress_call *ret);
-void egress_call_end_put(struct wire_writer *writer, const struct egress_call_end *message);
-int egress_call_end_get(struct text payload, struct egress_call_end *ret);
-void egress_denied_put(struct wire_writer *writer, const struct egress_denied *message);
-int egress_denied_get(struct text payload, struct egress_denied *ret);
-void egress_closed_put(struct wire_writer *writer, const struct egress_closed *message);
-int egress_closed_get(struct text payload, struct egress_closed *ret);
-void egress_call_ended_put(struct wire_writer *writer, const struct egress_call_ended *message);
-int egress_call_ended_get(struct text payload, struct egress_call_ended *ret);
+WIRE_MESSAGE(egress_open);
+WIRE_MESSAGE(egress_open_failed);
+WIRE_MESSAGE(egress_ready);
+WIRE_MESSAGE(egress_filtered);
+WIRE_MESSAGE(egress_call);
+WIRE_MESSAGE(egress_call_end);
+WIRE_MESSAGE(egress_denied);
+WIRE_MESSAGE(egress_closed);
+WIRE_MESSAGE(egress_call_ended);
 
 /** Returns the name of a reason, such as "not_allowed"; NULL for another number. */
 const char *egress_reason_name(enum egress_reason reason);

@@ -255,7 +255,7 @@ enum looked_up_kind {
 struct spawner_looked_up {
 	uint8_t kind;   /* enum looked_up_kind */
 	bool may_enter; /* cloisterd's own user may search it */
-	size_t n_parents;
+	uint32_t n_parents;
 	struct directory_id parents[LIMIT_ROOT_PARENTS];
 };
 
@@ -304,18 +304,12 @@ struct setup_failure {
 	(128 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES + LIMIT_SHOWN_AT_BYTES + \
 		LIMIT_LAYERS * sizeof(uint32_t))
 
-void spawner_open_put(struct wire_writer *writer, const struct spawner_open *message);
-int spawner_open_get(struct text payload, struct spawner_open *ret);
-void spawner_look_up_put(struct wire_writer *writer, const struct spawner_look_up *message);
-int spawner_look_up_get(struct text payload, struct spawner_look_up *ret);
-void spawner_looked_up_put(struct wire_writer *writer, const struct spawner_looked_up *message);
-int spawner_looked_up_get(struct text payload, struct spawner_looked_up *ret);
-void spawner_copy_put(struct wire_writer *writer, const struct spawner_copy *message);
-int spawner_copy_get(struct text payload, struct spawner_copy *ret);
-void spawner_worked_put(struct wire_writer *writer, const struct spawner_worked *message);
-int spawner_worked_get(struct text payload, struct spawner_worked *ret);
-void setup_failure_put(struct wire_writer *writer, const struct setup_failure *message);
-int setup_failure_get(struct text payload, struct setup_failure *ret);
+WIRE_MESSAGE(spawner_open);
+WIRE_MESSAGE(spawner_look_up);
+WIRE_MESSAGE(spawner_looked_up);
+WIRE_MESSAGE(spawner_copy);
+WIRE_MESSAGE(spawner_worked);
+WIRE_MESSAGE(setup_failure);
 
 /**
  * Puts the @n sockets of a cell, which came without gaps, in the places of enum cell_socket; -1:

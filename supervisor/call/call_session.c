@@ -68,7 +68,7 @@ int call_resize(struct call *call, const struct command_terminal *size)
 	if (!has_begun(call)) {
 		r = call->state == CALL_WAITING ? 0 : -ESRCH;
 	} else {
-		command_resize_put(&writer, size);
+		command_terminal_put(&writer, size);
 		r = tell(call, COMMAND_RESIZE, &writer);
 	}
 	if (r == 0)

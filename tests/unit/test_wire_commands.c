@@ -99,7 +99,7 @@ static int get_resize(struct text payload)
 {
 	struct command_terminal message;
 
-	return command_resize_get(payload, &message);
+	return command_terminal_get(payload, &message);
 }
 
 /* A size is whole and bounded, and a terminal has input. */
@@ -129,7 +129,7 @@ TEST(test_terminals)
 		command_run_put(&writer, &run);
 		assert_int_equal(get_run(written(&writer)), rows[i].runs ? 0 : -EBADMSG);
 		writer = wire_writer(bytes, sizeof(bytes) - 1);
-		command_resize_put(&writer, &rows[i].terminal);
+		command_terminal_put(&writer, &rows[i].terminal);
 		assert_int_equal(get_resize(written(&writer)), rows[i].resizes ? 0 : -EBADMSG);
 		if (rows[i].resizes)
 			check_exact(written(&writer), get_resize);

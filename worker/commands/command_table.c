@@ -462,7 +462,7 @@ static int resize(struct command *command, struct text payload)
 {
 	struct command_terminal size;
 
-	if (command->run.terminal.rows == 0 || command_resize_get(payload, &size) < 0)
+	if (command->run.terminal.rows == 0 || command_terminal_get(payload, &size) < 0)
 		return -EBADMSG;
 	command->run.terminal = size;
 	if (command->state == COMMAND_RUNNING)
