@@ -17,479 +17,172 @@
 #define VERSION_BOUNDS .min = 1, .max = FILES_VERSION_BYTES, .too_long = TOOL_INVALID_ARGUMENTS
 #define NAME_BOUNDS    .min = 1, .max = LIMIT_SESSION_NAME_BYTES, .too_long = TOOL_INVALID_ARGUMENTS
 #define FIELD(name)    .offset = offsetof(struct tool_args, name)
+/* A parameter has the name of its field. */
+#define PARAM(field, kind) .name = #field, .type = PARAM_##kind, FIELD(field)
 
-/* clang-format off: its indentation would leave no room for the sentences. */
+/* clang-format off */
 const struct tool tools[TOOL_COUNT] = {
-	[TOOL_READ_FILE] =
-		{
-			.id = TOOL_READ_FILE,
-			.name = "read_file",
-			.description =
-				"Read the contents of a file. Returns content with line numbers. "
-				"Use start_line/end_line to read a specific range.",
-			.params =
-				{
-					{
-						.name = "path",
-						.description =
-							"File path relative to workspace root",
-						.type = PARAM_STRING,
-						.required = true,
-						PATH_BOUNDS,
-						FIELD(path),
-					},
-					{
-						.name = "start_line",
-						.description =
-							"Starting line number (1-based, optional)",
-						.type = PARAM_INTEGER,
-						.min = 1,
-						.max = INT64_MAX,
-						FIELD(start_line),
-					},
-					{
-						.name = "end_line",
-						.description =
-							"Ending line number (inclusive, optional)",
-						.type = PARAM_INTEGER,
-						.min = 1,
-						.max = INT64_MAX,
-						FIELD(end_line),
-					},
-				},
-		},
-	[TOOL_WRITE_FILE] =
-		{
-			.id = TOOL_WRITE_FILE,
-			.name = "write_file",
-			.description =
-				"Write content to a file. Creates parent directories if needed. "
-				"Overwrites existing content.",
-			.params =
-				{
-					{
-						.name = "path",
-						.description =
-							"File path relative to workspace root",
-						.type = PARAM_STRING,
-						.required = true,
-						PATH_BOUNDS,
-						FIELD(path),
-					},
-					{
-						.name = "content",
-						.description = "The whole new content of the file",
-						.type = PARAM_STRING,
-						.required = true,
-						.nul_allowed = true,
-						.max = LIMIT_CONTENT_TEXT_BYTES,
-						.max_plain = LIMIT_CONTENT_BYTES,
-						.too_long = TOOL_FILE_TOO_LARGE,
-						FIELD(content),
-					},
-					{
-						.name = "create_dirs",
-						.description = "Create missing parent directories "
-							       "(default true)",
-						.type = PARAM_BOOLEAN,
-						.has_default = true,
-						.number = true,
-						FIELD(create_dirs),
-					},
-					{
-						.name = "expect",
-						.description =
-							"Write only if the file has this version, "
-							"or \"absent\" if there must be none",
-						.type = PARAM_STRING,
-						.set = TOOLS_EDIT,
-						VERSION_BOUNDS,
-						FIELD(expect),
-					},
-				},
-		},
-	[TOOL_LIST_DIRECTORY] =
-		{
-			.id = TOOL_LIST_DIRECTORY,
-			.name = "list_directory",
-			.description = "List files and directories at the given path. Use "
-				       "recursive=true for "
-				       "deep listing. Use pattern for glob filtering.",
-			.params =
-				{
-					{
-						.name = "path",
-						.description = "Directory path relative to "
-							       "workspace root; "
-							       "\".\" is the root itself",
-						.type = PARAM_STRING,
-						.required = true,
-						PATH_BOUNDS,
-						FIELD(path),
-					},
-					{
-						.name = "recursive",
-						.description =
-							"List subdirectories too (default false)",
-						.type = PARAM_BOOLEAN,
-						.has_default = true,
-						.number = false,
-						FIELD(recursive),
-					},
-					{
-						.name = "pattern",
-						.description = "Glob that the entries must match, "
-							       "such as *.c (optional)",
-						.type = PARAM_STRING,
-						PATTERN_BOUNDS,
-						FIELD(pattern),
-					},
-				},
-		},
-	[TOOL_RUN_COMMAND] =
-		{
-			.id = TOOL_RUN_COMMAND,
-			.name = "run_command",
-			.description = "Execute a shell command in the workspace directory. "
-				       "Returns stdout, "
-				       "stderr, and exit code. Timeout default 30 seconds.",
-			.params =
-				{
-					{
-						.name = "command",
-						.description = "The command line, run by /bin/sh",
-						.type = PARAM_STRING,
-						.required = true,
-						.min = 1,
-						.max = LIMIT_COMMAND_BYTES,
-						.too_long = TOOL_INVALID_ARGUMENTS,
-						FIELD(command),
-					},
-					{
-						.name = "timeout_ms",
-						.description = "Milliseconds after which the "
-							       "command is ended "
-							       "(default 30000)",
-						.type = PARAM_INTEGER,
-						.has_default = true,
-						.number = DEFAULT_COMMAND_MS,
-						.min = 1,
-						.max = LIMIT_COMMAND_MAX_MS,
-						FIELD(timeout_ms),
-					},
-					{
-						.name = "background",
-						.description =
-							"Let it run on, for a server or a watcher: "
-							"the answer comes within a second "
-							"(default false)",
-						.type = PARAM_BOOLEAN,
-						.set = TOOLS_SESSIONS,
-						.has_default = true,
-						.number = false,
-						FIELD(background),
-					},
-					{
-						.name = "name",
-						.description =
-							"A short name for a command in the "
-							"background, such as server (optional)",
-						.type = PARAM_STRING,
-						.set = TOOLS_SESSIONS,
-						NAME_BOUNDS,
-						FIELD(name),
-					},
-				},
-		},
-	[TOOL_SEARCH_FILES] =
-		{
-			.id = TOOL_SEARCH_FILES,
-			.name = "search_files",
-			.description = "Search for a regex pattern across files. Returns matching "
-				       "lines with "
-				       "file paths and line numbers. Max 50 results.",
-			.params =
-				{
-					{
-						.name = "pattern",
-						.description = "Regular expression (PCRE2 syntax)",
-						.type = PARAM_STRING,
-						.required = true,
-						.min = 1,
-						PATTERN_BOUNDS,
-						FIELD(pattern),
-					},
-					{
-						.name = "path",
-						.description = "File or directory to search, "
-							       "relative to workspace root "
-							       "(default \".\")",
-						.type = PARAM_STRING,
-						.has_default = true,
-						.text = ".",
-						PATH_BOUNDS,
-						FIELD(path),
-					},
-					{
-						.name = "file_pattern",
-						.description = "Glob that file names must match, "
-							       "such as *.js (optional)",
-						.type = PARAM_STRING,
-						PATTERN_BOUNDS,
-						FIELD(file_pattern),
-					},
-					{
-						.name = "max_results",
-						.description = "The most matches to return "
-							       "(default 50, at most 50)",
-						.type = PARAM_INTEGER,
-						.has_default = true,
-						.number = LIMIT_SEARCH_RESULTS,
-						.min = 1,
-						.max = LIMIT_SEARCH_RESULTS,
-						FIELD(max_results),
-					},
-					{
-						.name = "context",
-						.description =
-							"Lines to show before and after each match "
-							"(default 0)",
-						.type = PARAM_INTEGER,
-						.set = TOOLS_EDIT,
-						.min = 0,
-						.max = LIMIT_SEARCH_CONTEXT,
-						FIELD(context),
-					},
-					{
-						.name = "offset",
-						.description = "Matches to pass over: 50 for the "
-							       "next 50 (default 0)",
-						.type = PARAM_INTEGER,
-						.set = TOOLS_EDIT,
-						.min = 0,
-						.max = LIMIT_SEARCH_OFFSET,
-						FIELD(offset),
-					},
-					{
-						.name = "limit",
-						.description = "The most matches to return, in "
-							       "place of max_results",
-						.type = PARAM_INTEGER,
-						.set = TOOLS_EDIT,
-						.min = 1,
-						.max = LIMIT_SEARCH_MOST,
-						FIELD(limit),
-					},
-				},
-		},
-	[TOOL_EDIT_FILE] =
-		{
-			.id = TOOL_EDIT_FILE,
-			.set = TOOLS_EDIT,
-			.name = "edit_file",
-			.description =
-				"Replace exact pieces of text in a file. Each old text must occur "
-				"exactly once; all edits are made or none. Returns the diff.",
-			.params =
-				{
-					{
-						.name = "path",
-						.description =
-							"File path relative to workspace root",
-						.type = PARAM_STRING,
-						.required = true,
-						PATH_BOUNDS,
-						FIELD(path),
-					},
-					{
-						.name = "edits",
-						.description =
-							"The edits, matched against the file as it "
-							"is; old without line numbers",
-						.type = PARAM_EDITS,
-						.required = true,
-						FIELD(edits),
-					},
-					{
-						.name = "expect",
-						.description =
-							"Edit only if the file has this version",
-						.type = PARAM_STRING,
-						VERSION_BOUNDS,
-						FIELD(expect),
-					},
-				},
-		},
-	[TOOL_APPLY_PATCH] =
-		{
-			.id = TOOL_APPLY_PATCH,
-			.set = TOOLS_PATCH,
-			.name = "apply_patch",
-			.description = "Add, update, move and delete files by one patch: all of it "
-				       "is done "
-				       "or nothing. Begins with \"*** Begin Patch\" and ends with "
-				       "\"*** End Patch\".",
-			.params =
-				{
-					{
-						.name = "patch",
-						.description =
-							"*** Add File: PATH, then lines with +; "
-							"*** Delete File: PATH; *** Update File: "
-							"PATH, "
-							"optionally *** Move to: PATH, then hunks: "
-							"@@ or "
-							"@@ and a line above, then lines with "
-							"space, - or "
-							"+. A hunk's lines with space and - must "
-							"occur once",
-						.type = PARAM_STRING,
-						.required = true,
-						.min = 1,
-						.max = LIMIT_PATCH_BYTES,
-						.too_long = TOOL_FILE_TOO_LARGE,
-						FIELD(patch),
-					},
-				},
-		},
-	[TOOL_READ_OUTPUT] =
-		{
-			.id = TOOL_READ_OUTPUT,
-			.set = TOOLS_SESSIONS,
-			.on_sessions = true,
-			.name = "read_output",
-			.description =
-				"Read what a command in the background has written since it was "
-				"read last, and whether it still runs.",
-			.params =
-				{
-					{
-						.name = "name",
-						.description = "Name of the command",
-						.type = PARAM_STRING,
-						.required = true,
-						NAME_BOUNDS,
-						FIELD(name),
-					},
-					{
-						.name = "wait_for",
-						.description =
-							"Text to wait for in the output, such as "
-							"listening (optional)",
-						.type = PARAM_STRING,
-						.min = 1,
-						.max = LIMIT_SESSION_UNTIL_BYTES,
-						.too_long = TOOL_INVALID_ARGUMENTS,
-						FIELD(wait_for),
-					},
-					{
-						.name = "wait_ms",
-						.description =
-							"Milliseconds to wait at most for new "
-							"output, or for wait_for (default 10000)",
-						.type = PARAM_INTEGER,
-						.has_default = true,
-						.number = DEFAULT_OUTPUT_WAIT_MS,
-						.min = 0,
-						.max = LIMIT_SESSION_WAIT_MS,
-						FIELD(wait_ms),
-					},
-					{
-						.name = "after",
-						.description = "Read from this byte of the output "
-							       "on; 0 is "
-							       "its beginning (optional)",
-						.type = PARAM_INTEGER,
-						.min = 0,
-						.max = INT64_MAX,
-						FIELD(after),
-					},
-				},
-		},
-	[TOOL_SEND_INPUT] =
-		{
-			.id = TOOL_SEND_INPUT,
-			.set = TOOLS_SESSIONS,
-			.on_sessions = true,
-			.name = "send_input",
-			.description =
-				"Type a line into a command in the background. Returns what it "
-				"writes within a second.",
-			.params =
-				{
-					{
-						.name = "name",
-						.description = "Name of the command",
-						.type = PARAM_STRING,
-						.required = true,
-						NAME_BOUNDS,
-						FIELD(name),
-					},
-					{
-						.name = "input",
-						.description = "The text",
-						.type = PARAM_STRING,
-						.required = true,
-						.nul_allowed = true,
-						.max = (LIMIT_TOOL_INPUT_BYTES + 2) / 3 * 4,
-						.max_plain = LIMIT_TOOL_INPUT_BYTES,
-						.too_long = TOOL_INVALID_ARGUMENTS,
-						FIELD(input),
-					},
-					{
-						.name = "newline",
-						.description =
-							"End the text with a newline unless it "
-							"ends "
-							"with a control character (default true)",
-						.type = PARAM_BOOLEAN,
-						.has_default = true,
-						.number = true,
-						FIELD(newline),
-					},
-					{
-						.name = "eof",
-						.description =
-							"Close the input of the command after it "
-							"(default false)",
-						.type = PARAM_BOOLEAN,
-						.has_default = true,
-						.number = false,
-						FIELD(eof),
-					},
-				},
-		},
-	[TOOL_STOP_COMMAND] =
-		{
-			.id = TOOL_STOP_COMMAND,
-			.set = TOOLS_SESSIONS,
-			.on_sessions = true,
-			.name = "stop_command",
-			.description =
-				"End a command in the background and all that it started. Returns "
-				"its last output.",
-			.params =
-				{
-					{
-						.name = "name",
-						.description = "Name of the command",
-						.type = PARAM_STRING,
-						.required = true,
-						NAME_BOUNDS,
-						FIELD(name),
-					},
-				},
-		},
-	[TOOL_LIST_COMMANDS] =
-		{
-			.id = TOOL_LIST_COMMANDS,
-			.set = TOOLS_SESSIONS,
-			.on_sessions = true,
-			.name = "list_commands",
-			.description = "List the commands in the background: which run, and how "
-				       "the others "
-				       "ended.",
-		},
+	[TOOL_READ_FILE] = {.id = TOOL_READ_FILE, .name = "read_file",
+		.description = "Read the contents of a file. Returns content with line numbers. "
+			"Use start_line/end_line to read a specific range.",
+		.params = {
+			{PARAM(path, STRING), .required = true, PATH_BOUNDS,
+				.description = "File path relative to workspace root"},
+			{PARAM(start_line, INTEGER), .min = 1, .max = INT64_MAX,
+				.description = "Starting line number (1-based, optional)"},
+			{PARAM(end_line, INTEGER), .min = 1, .max = INT64_MAX,
+				.description = "Ending line number (inclusive, optional)"},
+		}},
+	[TOOL_WRITE_FILE] = {.id = TOOL_WRITE_FILE, .name = "write_file",
+		.description = "Write content to a file. Creates parent directories if needed. "
+			"Overwrites existing content.",
+		.params = {
+			{PARAM(path, STRING), .required = true, PATH_BOUNDS,
+				.description = "File path relative to workspace root"},
+			{PARAM(content, STRING), .required = true, .nul_allowed = true,
+				.max = LIMIT_CONTENT_TEXT_BYTES, .max_plain = LIMIT_CONTENT_BYTES,
+				.too_long = TOOL_FILE_TOO_LARGE,
+				.description = "The whole new content of the file"},
+			{PARAM(create_dirs, BOOLEAN), .has_default = true, .number = true,
+				.description = "Create missing parent directories (default true)"},
+			{PARAM(expect, STRING), .set = TOOLS_EDIT, VERSION_BOUNDS,
+				.description = "Write only if the file has this version, or "
+					"\"absent\" if there must be none"},
+		}},
+	[TOOL_LIST_DIRECTORY] = {.id = TOOL_LIST_DIRECTORY, .name = "list_directory",
+		.description = "List files and directories at the given path. Use recursive=true "
+			"for deep listing. Use pattern for glob filtering.",
+		.params = {
+			{PARAM(path, STRING), .required = true, PATH_BOUNDS,
+				.description = "Directory path relative to workspace root; \".\" "
+					"is the root itself"},
+			{PARAM(recursive, BOOLEAN), .has_default = true, .number = false,
+				.description = "List subdirectories too (default false)"},
+			{PARAM(pattern, STRING), PATTERN_BOUNDS,
+				.description = "Glob that the entries must match, such as *.c "
+					"(optional)"},
+		}},
+	[TOOL_RUN_COMMAND] = {.id = TOOL_RUN_COMMAND, .name = "run_command",
+		.description = "Execute a shell command in the workspace directory. Returns "
+			"stdout, stderr, and exit code. Timeout default 30 seconds.",
+		.params = {
+			{PARAM(command, STRING), .required = true, .min = 1,
+				.max = LIMIT_COMMAND_BYTES, .too_long = TOOL_INVALID_ARGUMENTS,
+				.description = "The command line, run by /bin/sh"},
+			{PARAM(timeout_ms, INTEGER), .has_default = true,
+				.number = DEFAULT_COMMAND_MS, .min = 1, .max = LIMIT_COMMAND_MAX_MS,
+				.description = "Milliseconds after which the command is ended "
+					"(default 30000)"},
+			{PARAM(background, BOOLEAN), .set = TOOLS_SESSIONS, .has_default = true,
+				.number = false,
+				.description = "Let it run on, for a server or a watcher: the "
+					"answer comes within a second (default false)"},
+			{PARAM(name, STRING), .set = TOOLS_SESSIONS, NAME_BOUNDS,
+				.description = "A short name for a command in the background, "
+					"such as server (optional)"},
+		}},
+	[TOOL_SEARCH_FILES] = {.id = TOOL_SEARCH_FILES, .name = "search_files",
+		.description = "Search for a regex pattern across files. Returns matching lines "
+			"with file paths and line numbers. Max 50 results.",
+		.params = {
+			{PARAM(pattern, STRING), .required = true, .min = 1, PATTERN_BOUNDS,
+				.description = "Regular expression (PCRE2 syntax)"},
+			{PARAM(path, STRING), .has_default = true, .text = ".", PATH_BOUNDS,
+				.description = "File or directory to search, relative to "
+					"workspace root (default \".\")"},
+			{PARAM(file_pattern, STRING), PATTERN_BOUNDS,
+				.description = "Glob that file names must match, such as *.js "
+					"(optional)"},
+			{PARAM(max_results, INTEGER), .has_default = true,
+				.number = LIMIT_SEARCH_RESULTS, .min = 1,
+				.max = LIMIT_SEARCH_RESULTS,
+				.description = "The most matches to return (default 50, at most "
+					"50)"},
+			{PARAM(context, INTEGER), .set = TOOLS_EDIT, .min = 0,
+				.max = LIMIT_SEARCH_CONTEXT,
+				.description = "Lines to show before and after each match "
+					"(default 0)"},
+			{PARAM(offset, INTEGER), .set = TOOLS_EDIT, .min = 0,
+				.max = LIMIT_SEARCH_OFFSET,
+				.description = "Matches to pass over: 50 for the next 50 "
+					"(default 0)"},
+			{PARAM(limit, INTEGER), .set = TOOLS_EDIT, .min = 1,
+				.max = LIMIT_SEARCH_MOST,
+				.description = "The most matches to return, in place of "
+					"max_results"},
+		}},
+	[TOOL_EDIT_FILE] = {.id = TOOL_EDIT_FILE, .set = TOOLS_EDIT, .name = "edit_file",
+		.description = "Replace exact pieces of text in a file. Each old text must occur "
+			"exactly once; all edits are made or none. Returns the diff.",
+		.params = {
+			{PARAM(path, STRING), .required = true, PATH_BOUNDS,
+				.description = "File path relative to workspace root"},
+			{PARAM(edits, EDITS), .required = true,
+				.description = "The edits, matched against the file as it is; "
+					"old without line numbers"},
+			{PARAM(expect, STRING), VERSION_BOUNDS,
+				.description = "Edit only if the file has this version"},
+		}},
+	[TOOL_APPLY_PATCH] = {.id = TOOL_APPLY_PATCH, .set = TOOLS_PATCH, .name = "apply_patch",
+		.description = "Add, update, move and delete files by one patch: all of it is "
+			"done or nothing. Begins with \"*** Begin Patch\" and ends with \"*** "
+			"End Patch\".",
+		.params = {
+			{PARAM(patch, STRING), .required = true, .min = 1, .max = LIMIT_PATCH_BYTES,
+				.too_long = TOOL_FILE_TOO_LARGE,
+				.description = "*** Add File: PATH, then lines with +; *** "
+					"Delete File: PATH; *** Update File: PATH, optionally "
+					"*** Move to: PATH, then hunks: @@ or @@ and a line "
+					"above, then lines with space, - or +. A hunk's lines "
+					"with space and - must occur once"},
+		}},
+	[TOOL_READ_OUTPUT] = {.id = TOOL_READ_OUTPUT, .set = TOOLS_SESSIONS, .on_sessions = true, .name = "read_output",
+		.description = "Read what a command in the background has written since it was "
+			"read last, and whether it still runs.",
+		.params = {
+			{PARAM(name, STRING), .required = true, NAME_BOUNDS,
+				.description = "Name of the command"},
+			{PARAM(wait_for, STRING), .min = 1, .max = LIMIT_SESSION_UNTIL_BYTES,
+				.too_long = TOOL_INVALID_ARGUMENTS,
+				.description = "Text to wait for in the output, such as "
+					"listening (optional)"},
+			{PARAM(wait_ms, INTEGER), .has_default = true,
+				.number = DEFAULT_OUTPUT_WAIT_MS, .min = 0,
+				.max = LIMIT_SESSION_WAIT_MS,
+				.description = "Milliseconds to wait at most for new output, or "
+					"for wait_for (default 10000)"},
+			{PARAM(after, INTEGER), .min = 0, .max = INT64_MAX,
+				.description = "Read from this byte of the output on; 0 is its "
+					"beginning (optional)"},
+		}},
+	[TOOL_SEND_INPUT] = {.id = TOOL_SEND_INPUT, .set = TOOLS_SESSIONS, .on_sessions = true, .name = "send_input",
+		.description = "Type a line into a command in the background. Returns what it "
+			"writes within a second.",
+		.params = {
+			{PARAM(name, STRING), .required = true, NAME_BOUNDS,
+				.description = "Name of the command"},
+			{PARAM(input, STRING), .required = true, .nul_allowed = true,
+				.max = (LIMIT_TOOL_INPUT_BYTES + 2) / 3 * 4,
+				.max_plain = LIMIT_TOOL_INPUT_BYTES,
+				.too_long = TOOL_INVALID_ARGUMENTS,
+				.description = "The text"},
+			{PARAM(newline, BOOLEAN), .has_default = true, .number = true,
+				.description = "End the text with a newline unless it ends with "
+					"a control character (default true)"},
+			{PARAM(eof, BOOLEAN), .has_default = true, .number = false,
+				.description = "Close the input of the command after it (default "
+					"false)"},
+		}},
+	[TOOL_STOP_COMMAND] = {.id = TOOL_STOP_COMMAND, .set = TOOLS_SESSIONS, .on_sessions = true, .name = "stop_command",
+		.description = "End a command in the background and all that it started. Returns "
+			"its last output.",
+		.params = {
+			{PARAM(name, STRING), .required = true, NAME_BOUNDS,
+				.description = "Name of the command"},
+		}},
+	[TOOL_LIST_COMMANDS] = {.id = TOOL_LIST_COMMANDS, .set = TOOLS_SESSIONS, .on_sessions = true, .name = "list_commands",
+		.description = "List the commands in the background: which run, and how the "
+			"others ended."},
 };
 /* clang-format on */
 
