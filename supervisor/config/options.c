@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* clang-format off */
 static const char usage[] =
 	"usage: cloisterd [--config FILE] [--agent-socket PATH] [--state-dir DIR] [--user NAME]\n"
 	"                 [--control-socket PATH] [--readonly-path PATH]...\n"
@@ -28,65 +29,42 @@ static const char usage[] =
 	"                 [--readonly-path PATH]... [--allow-net HOST[:PORT]]... [--tools LIST]\n"
 	"                 [--env NAME=VALUE]...\n"
 	"\n"
-	"Executes tool calls of agents that connect to the agent socket, each in its workspace.\n  "
-	"--config FILE         serve the tenants of FILE and, for x.conf, of x.conf.d/*.conf.\n    "
-	"                    SIGHUP reloads them. Without this option, serve only the user\n       "
-	"                 that cloisterd runs as\n  --check               print every mistake in "
-	"the configuration and exit, with 1 if\n                        there is one\n  "
-	"--doctor              print what the host lacks for this user and exit, with 1 if\n"
-	"                        something is missing\n  "
-	"--agent-socket PATH   listen for agents here; default: as in FILE, or else\n              "
-	"          $XDG_RUNTIME_DIR/cloister/agent.sock, or without such a directory\n"
-	"                        /tmp/cloister-UID/agent.sock\n  --control-socket PATH listen for "
-	"cloisterctl here; default: as in FILE, or else\n                        control.sock "
-	"beside "
-	"agent.sock, PATH.control beside another PATH\n  --state-dir DIR       keep managed "
-	"workspaces here; default: as in FILE, or else\n                        "
-	"$XDG_STATE_HOME/cloister (~/.local/state/cloister)\n  --user NAME           become this "
-	"user if started as root\n  --connection-fd=3     serve only the connected socket at this "
-	"descriptor, and exit when\n                        the client closes it\n  --only-root "
-	"DEV:INO:UID\n                        with --connection-fd: open only the directory with "
-	"this device,\n                        inode and owner as a workspace\n"
-	"  --readonly-path PATH  without --config: show commands this directory or file too; may "
-	"be\n"
+	"Executes tool calls of agents that connect to the agent socket, each in its workspace.\n"
+	"  --config FILE         serve the tenants of FILE and, for x.conf, of x.conf.d/*.conf.\n"
+	"                        SIGHUP reloads them. Without this option, serve only the user\n"
+	"                        that cloisterd runs as\n"
+	"  --check               print every mistake in the configuration and exit, with 1 if\n"
+	"                        there is one\n"
+	"  --doctor              print what the host lacks for this user and exit, with 1 if\n"
+	"                        something is missing\n"
+	"  --agent-socket PATH   listen for agents here; default: as in FILE, or else\n"
+	"                        $XDG_RUNTIME_DIR/cloister/agent.sock, or without such a directory\n"
+	"                        /tmp/cloister-UID/agent.sock\n"
+	"  --control-socket PATH listen for cloisterctl here; default: as in FILE, or else\n"
+	"                        control.sock beside agent.sock, PATH.control beside another PATH\n"
+	"  --state-dir DIR       keep managed workspaces here; default: as in FILE, or else\n"
+	"                        $XDG_STATE_HOME/cloister (~/.local/state/cloister)\n"
+	"  --user NAME           become this user if started as root\n"
+	"  --connection-fd=3     serve only the connected socket at this descriptor, and exit when\n"
+	"                        the client closes it\n"
+	"  --only-root DEV:INO:UID\n"
+	"                        with --connection-fd: open only the directory with this device,\n"
+	"                        inode and owner as a workspace\n"
+	"  --readonly-path PATH  without --config: show commands this directory or file too; may be\n"
 	"                        given several times\n"
 	"  --allow-net HOST[:PORT]\n"
 	"                        without --config: commands may connect to this host, through\n"
-	"                        cloister-egress; a rule as in egress_allow; may be given several "
-	"times\n"
+	"                        cloister-egress; a rule as in egress_allow; may be given several times\n"
 	"  --allow-private-net CIDR\n"
 	"                        with --allow-net: as egress_private; may be given several times\n"
-	"  --env NAME=VALUE      without --config: a variable of commands; may be given several "
-	"times\n"
-	"  --tools LIST          without --config: which tools models are offered, as the key "
-	"tools\n"
-	"  --take-over           serve in the place of the cloisterd that uses the state "
-	"directory,\n"
+	"  --env NAME=VALUE      without --config: a variable of commands; may be given several times\n"
+	"  --tools LIST          without --config: which tools models are offered, as the key tools\n"
+	"  --take-over           serve in the place of the cloisterd that uses the state directory,\n"
 	"                        which ends when what runs there has ended, or after retire_time\n"
-	"  --if-replaced         with --take-over: do nothing, and exit with 0, if that one is "
-	"the\n"
+	"  --if-replaced         with --take-over: do nothing, and exit with 0, if that one is the\n"
 	"                        same program file as this\n"
 	"  --detach              with --take-over: return when the new one serves\n";
-
-enum {
-	OPTION_AGENT_SOCKET = 256,
-	OPTION_CONTROL_SOCKET,
-	OPTION_STATE_DIR,
-	OPTION_USER,
-	OPTION_CONNECTION_FD,
-	OPTION_ONLY_ROOT,
-	OPTION_READONLY_PATH,
-	OPTION_ALLOW_NET,
-	OPTION_ALLOW_PRIVATE_NET,
-	OPTION_TOOLS,
-	OPTION_ENV,
-	OPTION_CONFIG,
-	OPTION_CHECK,
-	OPTION_DOCTOR,
-	OPTION_TAKE_OVER,
-	OPTION_IF_REPLACED,
-	OPTION_DETACH,
-};
+/* clang-format on */
 
 static _Noreturn void print_and_exit(FILE *stream, const char *text, int status)
 {
@@ -202,145 +180,115 @@ static void read_only_root(struct options *options)
 	options->only_root.set = true;
 }
 
-static void read_readonly_path(struct options *options)
+static void read_connection(struct options *options)
 {
-	size_t n = 0;
-
-	while (options->readonly_paths[n])
-		n++;
-	if (n == LIMIT_READONLY_PATHS)
-		print_and_exit(stderr, "cloisterd: more than 16 of --readonly-path\n", 2);
-	options->readonly_paths[n] = optarg;
+	/* The number is fixed at 3, as for every program of cloister. */
+	if (strcmp(optarg, "3") != 0)
+		print_and_exit(stderr, "cloisterd: --connection-fd must be 3\n", 2);
+	options->connection_fd = FD_PRIVATE_CONNECTION;
 }
 
-/* Adds the option's argument to @list, which has room for LIMIT_ALLOW_NET. */
-static void read_net(const char *list[], const char *complaint)
+static void read_tools(struct options *options)
+{
+	if (tool_set_read(text_from(optarg), &options->tools) < 0)
+		print_and_exit(stderr,
+			"cloisterd: --tools takes words of basic, edit, patch, sessions\n", 2);
+	options->has_tools = true;
+}
+
+static void print_help(struct options *options)
+{
+	(void)options;
+	print_and_exit(stdout, usage, 0);
+}
+
+static void print_version(struct options *options)
+{
+	(void)options;
+	print_and_exit(stdout, "cloisterd " CLOISTER_VERSION "\n", 0);
+}
+
+#define AT(field) offsetof(struct options, field)
+
+/* An option sets a bool, or it has an argument, which is borrowed, copied, or added to a list. */
+enum option_kind { FLAG, BORROWED, COPIED, LISTED };
+
+static const struct option_row {
+	const char *name;
+	enum option_kind kind;
+	size_t offset;
+	size_t most;                           /* elements of the list */
+	void (*read)(struct options *options); /* takes the argument itself; NULL: by kind */
+} option_rows[] = {
+	{"config", BORROWED, AT(config), 0, NULL},
+	{"check", FLAG, AT(check), 0, NULL},
+	{"doctor", FLAG, AT(doctor), 0, NULL},
+	{"take-over", FLAG, AT(take_over), 0, NULL},
+	{"if-replaced", FLAG, AT(if_replaced), 0, NULL},
+	{"detach", FLAG, AT(detach), 0, NULL},
+	{"agent-socket", COPIED, AT(agent_socket), 0, NULL},
+	{"control-socket", COPIED, AT(control_socket), 0, NULL},
+	{"state-dir", COPIED, AT(state_dir), 0, NULL},
+	{"user", COPIED, AT(user), 0, NULL},
+	{"connection-fd", BORROWED, 0, 0, read_connection},
+	{"only-root", BORROWED, 0, 0, read_only_root},
+	{"readonly-path", LISTED, AT(readonly_paths), LIMIT_READONLY_PATHS, NULL},
+	{"allow-net", LISTED, AT(allow_net), LIMIT_ALLOW_NET, NULL},
+	{"allow-private-net", LISTED, AT(allow_private_net), LIMIT_ALLOW_NET, NULL},
+	{"tools", BORROWED, 0, 0, read_tools},
+	{"env", LISTED, AT(env), LIMIT_TENANT_ENV_COUNT, NULL},
+	{"help", FLAG, 0, 0, print_help},
+	{"version", FLAG, 0, 0, print_version},
+};
+
+static void add_to_list(const struct option_row *row, const char **list)
 {
 	size_t n = 0;
 
 	while (list[n])
 		n++;
-	if (n == LIMIT_ALLOW_NET)
-		print_and_exit(stderr, complaint, 2);
+	if (n == row->most) {
+		fprintf(stderr, "cloisterd: more than %zu of --%s\n", row->most, row->name);
+		exit(2);
+	}
 	list[n] = optarg;
 }
 
-static void read_env(struct options *options)
+static void read_option(struct options *options, const struct option_row *row)
 {
-	size_t n = 0;
+	void *field = (char *)options + row->offset;
 
-	while (options->env[n])
-		n++;
-	if (n == LIMIT_TENANT_ENV_COUNT)
-		print_and_exit(stderr, "cloisterd: more than 64 of --env\n", 2);
-	options->env[n] = optarg;
-}
-
-static void read_option(struct options *options, int option)
-{
-	switch (option) {
-	case OPTION_AGENT_SOCKET:
-		free(options->agent_socket);
-		options->agent_socket = strdup(optarg);
-		break;
-	case OPTION_CONTROL_SOCKET:
-		free(options->control_socket);
-		options->control_socket = strdup(optarg);
-		break;
-	case OPTION_STATE_DIR:
-		free(options->state_dir);
-		options->state_dir = strdup(optarg);
-		break;
-	case OPTION_USER:
-		free(options->user);
-		options->user = strdup(optarg);
-		break;
-	case OPTION_CONFIG:
-		options->config = optarg;
-		break;
-	case OPTION_CHECK:
-		options->check = true;
-		break;
-	case OPTION_DOCTOR:
-		options->doctor = true;
-		break;
-	case OPTION_TAKE_OVER:
-		options->take_over = true;
-		break;
-	case OPTION_IF_REPLACED:
-		options->if_replaced = true;
-		break;
-	case OPTION_DETACH:
-		options->detach = true;
-		break;
-	case OPTION_CONNECTION_FD:
-		/* The number is fixed at 3, as for every program of cloister. */
-		if (strcmp(optarg, "3") != 0)
-			print_and_exit(stderr, "cloisterd: --connection-fd must be 3\n", 2);
-		options->connection_fd = FD_PRIVATE_CONNECTION;
-		break;
-	case OPTION_ONLY_ROOT:
-		read_only_root(options);
-		break;
-	case OPTION_READONLY_PATH:
-		read_readonly_path(options);
-		break;
-	case OPTION_ALLOW_NET:
-		read_net(options->allow_net, "cloisterd: more than 64 of --allow-net\n");
-		break;
-	case OPTION_ALLOW_PRIVATE_NET:
-		read_net(options->allow_private_net,
-			"cloisterd: more than 64 of --allow-private-net\n");
-		break;
-	case OPTION_ENV:
-		read_env(options);
-		break;
-	case OPTION_TOOLS:
-		if (tool_set_read(text_from(optarg), &options->tools) < 0)
-			print_and_exit(stderr,
-				"cloisterd: --tools takes words of basic, edit, patch, sessions\n",
-				2);
-		options->has_tools = true;
-		break;
-	case 'h':
-		print_and_exit(stdout, usage, 0);
-	case 'V':
-		print_and_exit(stdout, "cloisterd " CLOISTER_VERSION "\n", 0);
-	default:
-		print_and_exit(stderr, usage, 2);
+	if (row->read) {
+		row->read(options);
+	} else if (row->kind == FLAG) {
+		*(bool *)field = true;
+	} else if (row->kind == BORROWED) {
+		*(const char **)field = optarg;
+	} else if (row->kind == COPIED) {
+		free(*(char **)field);
+		*(char **)field = strdup(optarg);
+	} else {
+		add_to_list(row, field);
 	}
 }
 
 void options_read(int argc, char **argv, struct options *ret_options)
 {
-	static const struct option known[] = {
-		{"config", required_argument, NULL, OPTION_CONFIG},
-		{"check", no_argument, NULL, OPTION_CHECK},
-		{"doctor", no_argument, NULL, OPTION_DOCTOR},
-		{"take-over", no_argument, NULL, OPTION_TAKE_OVER},
-		{"if-replaced", no_argument, NULL, OPTION_IF_REPLACED},
-		{"detach", no_argument, NULL, OPTION_DETACH},
-		{"agent-socket", required_argument, NULL, OPTION_AGENT_SOCKET},
-		{"control-socket", required_argument, NULL, OPTION_CONTROL_SOCKET},
-		{"state-dir", required_argument, NULL, OPTION_STATE_DIR},
-		{"user", required_argument, NULL, OPTION_USER},
-		{"connection-fd", required_argument, NULL, OPTION_CONNECTION_FD},
-		{"only-root", required_argument, NULL, OPTION_ONLY_ROOT},
-		{"readonly-path", required_argument, NULL, OPTION_READONLY_PATH},
-		{"allow-net", required_argument, NULL, OPTION_ALLOW_NET},
-		{"allow-private-net", required_argument, NULL, OPTION_ALLOW_PRIVATE_NET},
-		{"tools", required_argument, NULL, OPTION_TOOLS},
-		{"env", required_argument, NULL, OPTION_ENV},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'V'},
-		{0},
-	};
+	struct option known[ARRAY_SIZE(option_rows) + 1] = {0};
 	struct options options = {
 		.connection_fd = -1, .agent_fd = -1, .control_fd = -1, .egress_fd = -1};
-	int option;
+	int option, row;
 
-	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)
-		read_option(&options, option);
+	for (size_t i = 0; i < ARRAY_SIZE(option_rows); i++)
+		known[i] = (struct option){option_rows[i].name,
+			option_rows[i].kind == FLAG ? no_argument : required_argument, NULL, 0};
+	while ((option = getopt_long(argc, argv, "h", known, &row)) >= 0)
+		if (option == 'h')
+			print_help(&options);
+		else if (option != 0)
+			print_and_exit(stderr, usage, 2);
+		else
+			read_option(&options, &option_rows[row]);
 	if (optind < argc || (options.check && (!options.config || options.doctor)) ||
 		(options.doctor && options.connection_fd >= 0) ||
 		(options.take_over &&
