@@ -300,6 +300,23 @@ static int own_sockets(struct cell *cell)
 	return cell_sockets_own(&cell->network, cell->id.uid, cell->id.gid);
 }
 
+/* Returns a cell that has no descriptor of its own yet. */
+static struct cell new_cell(const struct cell_maker *maker, const struct spawner_open *request,
+	const int *fds, struct place *place)
+{
+	return (struct cell){.maker = maker,
+		.request = request,
+		.fds = fds,
+		.place = place,
+		.root = -1,
+		.home = -1,
+		.trees = {-1, -1},
+		.layers = -1,
+		.private = -1,
+		.pidfds = {-1, -1},
+		.network = cell_sockets_none()};
+}
+
 int cell_make(const struct cell_maker *maker, uint64_t number, const struct spawner_open *request,
 	const int *fds, struct place *place, int ret_pidfds[SPAWNER_OPENED_FDS],
 	struct cell_sockets *ret_network, const char **ret_step)
@@ -319,21 +336,13 @@ int cell_make(const struct cell_maker *maker, uint64_t number, const struct spaw
 		{"start cloister-worker", cell_start_both},
 		{"give the sockets to the workspace's id", own_sockets},
 	};
-	struct cell cell = {.maker = maker,
-		.number = number,
-		.request = request,
-		.fds = fds,
-		.worker_fds = &fds[SPAWNER_OPEN_WORKER_DOWN],
-		.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN],
-		.place = place,
-		.root = -1,
-		.home = -1,
-		.trees = {-1, -1},
-		.layers = -1,
-		.private = -1,
-		.pidfds = {-1, -1},
-		.network = cell_sockets_none()};
-	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
+	struct cell cell = new_cell(maker, request, fds, place);
+	int r;
+
+	cell.number = number;
+	cell.worker_fds = &fds[SPAWNER_OPEN_WORKER_DOWN];
+	cell.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN];
+	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
 	cell_ids_holds(cell.live, cell.pids);
@@ -368,19 +377,11 @@ int cell_make_files(const struct cell_maker *maker, const struct spawner_open *r
 		{"find the workspace's cgroup", find_cgroup},
 		{"start cloister-files", cell_start_files},
 	};
-	struct cell cell = {.maker = maker,
-		.request = request,
-		.fds = fds,
-		.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN],
-		.place = place,
-		.root = -1,
-		.home = -1,
-		.trees = {-1, -1},
-		.layers = -1,
-		.private = -1,
-		.pidfds = {-1, -1},
-		.network = cell_sockets_none()};
-	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
+	struct cell cell = new_cell(maker, request, fds, place);
+	int r;
+
+	cell.files_fds = &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN];
+	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds_files(cell.cgroup, cell.pids[SPAWNER_OPENED_FILES], maker->cgroups);
 	if (cell.pids[SPAWNER_OPENED_FILES] > 0) {
@@ -445,24 +446,17 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		{"start cloister-worker", cell_start_both},
 		{"remember the cell", remember},
 	};
-	struct cell cell = {.maker = maker,
-		.number = number,
-		.request = request,
-		.fds = fds,
-		.worker_fds = &fds[SPAWNER_PREPARE_WORKER_DOWN],
-		.files_fds = &fds[SPAWNER_PREPARE_FILES_DOWN],
-		.root = -1,
-		.home = -1,
-		.trees = {-1, -1},
-		.layers = -1,
-		.private = -1,
-		.pidfds = {-1, -1},
-		.network = cell_sockets_none(),
-		.id = maker->ids->own,
-		/* In user mode the id is known already. */
-		.spare = maker->ids->count > 0 ? SPARE_WITHOUT_IDS : SPARE_WITH_IDS,
-		.sockets = {-1, -1}};
-	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
+	struct cell cell = new_cell(maker, request, fds, NULL);
+	int r;
+
+	cell.number = number;
+	cell.worker_fds = &fds[SPAWNER_PREPARE_WORKER_DOWN];
+	cell.files_fds = &fds[SPAWNER_PREPARE_FILES_DOWN];
+	cell.id = maker->ids->own;
+	/* In user mode the id is known already. */
+	cell.spare = maker->ids->count > 0 ? SPARE_WITHOUT_IDS : SPARE_WITH_IDS;
+	cell.sockets[0] = cell.sockets[1] = -1;
+	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 
 	cell_cgroup_holds(cell.cgroup, cell.pids, maker->cgroups);
 	close_fd(&cell.sockets[0]);
@@ -546,20 +540,8 @@ int cell_assign(const struct cell_maker *maker, const struct spawner_open *reque
 		{"give the worker the private tmpfs", cell_private_give},
 		{"tell the waiting cell", tell_spare},
 	};
-	struct cell cell = {.maker = maker,
-		.request = request,
-		.fds = fds,
-		.place = place,
-		.root = -1,
-		.home = -1,
-		.trees = {-1, -1},
-		.layers = -1,
-		.private = -1,
-		.pidfds = {-1, -1},
-		.network = cell_sockets_none()};
-	int r;
-
-	r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
+	struct cell cell = new_cell(maker, request, fds, place);
+	int r = take_steps(&cell, steps, ARRAY_SIZE(steps), ret_step);
 	if (r == 0 && !cell.waiting->let_go)
 		cell_private_hold(&cell);
 	close_fd(&cell.private);
