@@ -99,10 +99,9 @@ static int connect_session(const struct invocation *invocation, const char *name
 			"no service answers at "
 			"%s/run/user/%u/cloister/agent.sock, " FALLBACK_SOCKET_DIRECTORY
 			"/agent.sock or /run/cloister/agent.sock, and the managed workspace '%s' "
-			"needs one: start "
-			"it with `systemctl start cloister`, or as yourself with `cloisterd`, or "
-			"name its socket in CLOISTER_SOCKET. For a directory of this name, "
-			"--workspace ./%s starts a private instance%s",
+			"needs one: start it with `systemctl start cloister`, or as yourself with "
+			"`cloisterd`, or name its socket in CLOISTER_SOCKET. For a directory of "
+			"this name, --workspace ./%s starts a private instance%s",
 			runtime && *runtime == '/' ? "$XDG_RUNTIME_DIR/cloister/agent.sock, " : "",
 			(unsigned)geteuid(), (unsigned)geteuid(), name, name,
 			r == -EPERM ? ". A socket of another user was skipped: name it with "
@@ -193,9 +192,8 @@ static int check_private_options(const struct invocation *invocation, const char
 	if (invocation->allow_net[0] && (invocation->socket_path || name)) {
 		complain(
 			"--allow-net is for a directory in a private instance: it goes neither "
-			"with "
-			"--socket nor with the name of a managed workspace. The administrator of a "
-			"service has network and egress_allow in its configuration");
+			"with --socket nor with the name of a managed workspace. The administrator "
+			"of a service has network and egress_allow in its configuration");
 		return -EINVAL;
 	}
 	if (!invocation->readonly_paths[0] ||

@@ -81,12 +81,10 @@ static const struct {
 		"are"},
 	[TOOL_MOVED] = {"MOVED",
 		"The work of this host goes on at another; open the workspace there"},
-	[TOOL_LEASE_ENDED] = {"LEASE_ENDED",
-		"The lease of the workspace has ended, and with it what ran there; open the "
-		"workspace again"},
-	[TOOL_OUTCOME_UNKNOWN] = {"OUTCOME_UNKNOWN",
-		"The result of this call is lost and it may have had effects; look, then use a new "
-		"key"},
+	[TOOL_LEASE_ENDED] = {"LEASE_ENDED", "The lease of the workspace has ended, and with it "
+					     "what ran there; open the workspace again"},
+	[TOOL_OUTCOME_UNKNOWN] = {"OUTCOME_UNKNOWN", "The result of this call is lost and it may "
+						     "have had effects; look, then use a new key"},
 };
 
 const char *tool_error_name(enum tool_error error)

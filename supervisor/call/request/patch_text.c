@@ -217,9 +217,8 @@ static bool put_anchor(struct patch_reader *reader, size_t *count)
 			"write \"@@\" alone, or \"@@ \" and a line of the file above the hunk");
 	if (anchor.len > 2 && (anchor.data[1] == '-' || anchor.data[1] == '+') &&
 		is_digit(anchor.data[2]))
-		return REFUSE(reader,
-			"line numbers are not used: write \"@@\" alone, or \"@@ \" and a line of "
-			"the file above the hunk");
+		return REFUSE(reader, "line numbers are not used: write \"@@\" alone, or \"@@ \" "
+				      "and a line of the file above the hunk");
 	if (anchor.len > 3 && memcmp(anchor.data + anchor.len - 3, " @@", 3) == 0)
 		return REFUSE(reader, "leave \" @@\" at the end of the line out");
 	while (anchor.len > 0 && (*anchor.data == ' ' || *anchor.data == '\t')) {
@@ -252,9 +251,8 @@ static bool refuse_hunk_line(struct patch_reader *reader)
 	if (!reader->has_line)
 		return REFUSE(reader, "the patch ends without \"*** End Patch\"");
 	if (line.data[0] == '\\')
-		return REFUSE(reader,
-			"\"\\ No newline at end of file\" is not used: whether the last line has a "
-			"newline stays as it is");
+		return REFUSE(reader, "\"\\ No newline at end of file\" is not used: whether the "
+				      "last line has a newline stays as it is");
 	return REFUSE(reader,
 		"a hunk's line begins with a space, - or +, and this is \"%s\"; a line of the file "
 		"that stays begins with a space",
@@ -350,9 +348,8 @@ static bool read_update(struct patch_reader *reader)
 			return false;
 	}
 	if (reader->has_line && begins_with(reader->line, TEXT_LITERAL("*** Move to:")))
-		return REFUSE(reader,
-			"\"*** Move to: PATH\" stands once, directly below \"*** Update File: "
-			"PATH\"");
+		return REFUSE(reader, "\"*** Move to: PATH\" stands once, directly below \"*** "
+				      "Update File: PATH\"");
 	if (reader->has_line && text_equal(reader->line, END_OF_FILE))
 		return REFUSE(reader, "\"*** End of File\" stands once, below a hunk's lines");
 	if (!moves && reader->n_hunks == hunks)
@@ -369,9 +366,8 @@ static bool refuse_header(struct patch_reader *reader)
 		return REFUSE(
 			reader, "\"*** Begin Patch\" stands once; put all files into one patch");
 	if (begins_with(reader->line, TEXT_LITERAL("*** Rename")))
-		return REFUSE(reader,
-			"a file is renamed by \"*** Update File: PATH\" and, below it, "
-			"\"*** Move to: PATH\"");
+		return REFUSE(reader, "a file is renamed by \"*** Update File: PATH\" and, below "
+				      "it, \"*** Move to: PATH\"");
 	if (begins_with(reader->line, TEXT_LITERAL("*** ")) && reader->line.len > 0 &&
 		reader->line.data[reader->line.len - 1] == ':')
 		return REFUSE(reader, "the header has no path");
@@ -411,21 +407,17 @@ static bool refuse_begin(struct patch_reader *reader)
 		struct text begin;
 		const char *sentence;
 	} others[] = {
-		{{"*** Begin Patch\\n", 17},
-			"the patch is one line with \"\\n\" in it: give new lines themselves, "
-			"escaped once by JSON"},
+		{{"*** Begin Patch\\n", 17}, "the patch is one line with \"\\n\" in it: give new "
+					     "lines themselves, escaped once by JSON"},
 		{{"*** Begin Patch\r", 16}, "lines of the patch end with \\r\\n; end them with "
-					    "\\n, also for a file whose "
-					    "lines end with \\r\\n"},
+					    "\\n, also for a file whose lines end with \\r\\n"},
 		{{"*** Begin Patch ", 16}, "leave white space after \"*** Begin Patch\" out"},
 		{{"```", 3}, "leave the fence ``` out"},
 		{{"apply_patch", 11}, "leave the command apply_patch out and give its patch alone"},
-		{{"diff ", 5},
-			"this is a unified diff; give a patch of the form \"*** Begin Patch\", "
-			"\"*** Update File: PATH\", hunks, \"*** End Patch\""},
-		{{"--- ", 4},
-			"this is a unified diff; give a patch of the form \"*** Begin Patch\", "
-			"\"*** Update File: PATH\", hunks, \"*** End Patch\""},
+		{{"diff ", 5}, "this is a unified diff; give a patch of the form \"*** Begin "
+			       "Patch\", \"*** Update File: PATH\", hunks, \"*** End Patch\""},
+		{{"--- ", 4}, "this is a unified diff; give a patch of the form \"*** Begin "
+			      "Patch\", \"*** Update File: PATH\", hunks, \"*** End Patch\""},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)

@@ -114,11 +114,11 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 			return buffer;
 		}
 		snprintf(buffer, size,
-			is_command ? "The command was ended after %lld ms, at its deadline; "
-				     "output has what it wrote until then; give a larger "
-				     "timeout_ms or a faster command%s"
-				   : "The call was ended after %lld ms, at its deadline; ask "
-				     "for less at once%s",
+			is_command ? "The command was ended after %lld ms, at its deadline; output "
+				     "has what it wrote until then; give a larger timeout_ms or a "
+				     "faster command%s"
+				   : "The call was ended after %lld ms, at its deadline; ask for "
+				     "less at once%s",
 			after,
 			is_command && request->tools & TOOLS_SESSIONS
 				? ", or background=true for one that is to run on"
@@ -139,32 +139,30 @@ const char *call_cause_sentence(const struct call_request *request, enum ended_b
 		return "The session was ended because its workspace was closed: no connection had "
 		       "it open, or it was removed, or the tenant may not use it any more";
 	case ENDED_BY_LEASE:
-		return is_command ? "The command was ended because the lease of its workspace has "
-				    "ended; output has what it wrote until then"
-				  : "The call was ended because the lease of its workspace has "
-				    "ended";
+		return is_command
+			       ? "The command was ended because the lease of its workspace has "
+				 "ended; output has what it wrote until then"
+			       : "The call was ended because the lease of its workspace has ended";
 	case ENDED_BY_IDLE_TIMEOUT:
 		if (request->session.id)
 			return "The session was ended because nothing was written or read in it "
 			       "for as long as its tenant allows";
 		snprintf(buffer, size,
 			"The command wrote nothing for %lld ms and was ended; output has what it "
-			"wrote "
-			"before",
+			"wrote before",
 			(long long)request->options.idle_timeout_ms);
 		return buffer;
 	case ENDED_BY_INPUT:
 		return "The command was ended: it waited for input; there is no terminal: use -y "
 		       "or give stdin; output has what it wrote until then";
 	case ENDED_BY_ADMIN:
-		return is_command ? "An administrator ended the command; output has what it "
-				    "wrote until then"
+		return is_command ? "An administrator ended the command; output has what it wrote "
+				    "until then"
 				  : "An administrator ended the call";
 	case ENDED_BY_DISK:
 		if (!is_command)
 			return "The workspace has no room for the rest of the file, and nothing "
-			       "was "
-			       "written; remove files that are not needed, or ask the user";
+			       "was written; remove files that are not needed, or ask the user";
 		return "The workspace takes as much on disk as it may, and the command was ended "
 		       "or failed for that; remove files that are not needed, or ask the user; "
 		       "output has what it wrote until then";

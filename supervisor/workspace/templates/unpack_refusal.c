@@ -19,9 +19,8 @@ static const struct {
 	[UNPACK_ABSOLUTE] = {TOOL_PATH_OUTSIDE_WORKSPACE,
 		ENTRY_REFUSED "has, or is a hard link to, a path that begins with '/': make the "
 			      "archive with relative paths (tar -C DIRECTORY -cf FILE .)"},
-	[UNPACK_CLIMBS] = {TOOL_PATH_OUTSIDE_WORKSPACE,
-		ENTRY_REFUSED "has, or is a hard link to, a path with '..' in it: make the archive "
-			      "without"},
+	[UNPACK_CLIMBS] = {TOOL_PATH_OUTSIDE_WORKSPACE, ENTRY_REFUSED
+		"has, or is a hard link to, a path with '..' in it: make the archive without"},
 	[UNPACK_THROUGH_LINK] = {TOOL_SYMLINK_OUTSIDE_WORKSPACE,
 		ENTRY_REFUSED "lies behind a symbolic link that the archive, or a layer below, "
 			      "has: give it the path that the link leads to"},
@@ -42,19 +41,18 @@ static const struct {
 		"The files take more room than a workspace of the tenant may (disk_class)"},
 	[UNPACK_FILES] = {TOOL_QUOTA_EXCEEDED,
 		"There are more files than a workspace of the tenant may have (disk_class)"},
-	[UNPACK_FORMAT] = {TOOL_INVALID_ARGUMENTS,
-		"The file is no tar archive, plain or compressed once with gzip, bzip2, xz or "
-		"zstd"},
+	[UNPACK_FORMAT] = {TOOL_INVALID_ARGUMENTS, "The file is no tar archive, plain or "
+						   "compressed once with gzip, bzip2, xz or zstd"},
 	[UNPACK_DAMAGED] = {TOOL_INVALID_ARGUMENTS,
 		"The archive is damaged or incomplete, near \"%s\": make it anew"},
 	[UNPACK_LAYOUT] = {TOOL_INVALID_ARGUMENTS,
 		"\"%s\" of the image layout is not what the OCI Image Layout Specification says"},
 	[UNPACK_MANIFESTS] = {TOOL_INVALID_ARGUMENTS,
-		"\"%s\" names no image for this kind of processor, or several: keep one of them "
-		"in it (skopeo copy --override-arch)"},
+		"\"%s\" names no image for this kind of processor, or several: keep one of them in "
+		"it (skopeo copy --override-arch)"},
 	[UNPACK_MEDIA_TYPE] = {TOOL_INVALID_ARGUMENTS,
-		"A layer of the image is of the kind \"%s\", which is not known: use tar, "
-		"tar+gzip or tar+zstd"},
+		"A layer of the image is of the kind \"%s\", which is not known: use tar, tar+gzip "
+		"or tar+zstd"},
 	[UNPACK_BLOB] = {TOOL_NOT_FOUND,
 		"\"%s\" is missing in the image layout: copy the image again"},
 	[UNPACK_BLOB_SIZE] = {TOOL_INVALID_ARGUMENTS,

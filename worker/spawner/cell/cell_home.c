@@ -271,8 +271,8 @@ static void ended(struct job *job, int result)
 	} else if (result == -EFBIG && !homes->beside && !is_live(homes, &of)) {
 		/* A cell uses the home again, so the end of that cell measures it again. */
 		if (put_aside(homes, tenant, &of) == 0)
-			log_swept(&of, "is larger than home_size, or has too many files, and is "
-				       "emptied");
+			log_swept(&of,
+				"is larger than home_size, or has too many files, and is emptied");
 	}
 }
 
@@ -485,9 +485,8 @@ static int make_room(struct cell_homes *homes, int tenant, const struct home_nam
 			"service that this one replaces may use them: try again when it has ended";
 		return -SPAWNER_NOT_NOW;
 	}
-	*ret_reason =
-		"the tenant has as many kept homes in use as workspaces_existing allows: close "
-		"a workspace first";
+	*ret_reason = "the tenant has as many kept homes in use as workspaces_existing allows: "
+		      "close a workspace first";
 	return oldest.of.name[0] ? put_aside(homes, tenant, &oldest.of) : -SPAWNER_REFUSAL;
 }
 
@@ -571,9 +570,8 @@ int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct p
 	live->of = home_name(tenant, is_managed ? strrchr(place->path, '/') + 1 : "");
 	if (!is_managed)
 		r = encode(place->path, live->of.name);
-	*ret_reason =
-		"the path of the directory is too long for home = kept: open a directory with a "
-		"shorter path, or ask the administrator for home = temporary";
+	*ret_reason = "the path of the directory is too long for home = kept: open a directory "
+		      "with a shorter path, or ask the administrator for home = temporary";
 	r = r < 0 ? -SPAWNER_REFUSAL
 		  : take(homes, &live->of, id, policy.max_homes, ret_tree, ret_reason);
 	if (r < 0) {
