@@ -130,14 +130,12 @@ static uint64_t free_slots(const struct health_facts *facts, enum health_slot sl
 
 static void put_slots(struct json_text *json, const struct health_facts *facts)
 {
-	json_text_key(json, "slots");
-	json_text_object_begin(json);
+	json_text_put_object(json, "slots");
 	for (enum health_slot i = 0; i < HEALTH_SLOTS; i++) {
-		json_text_key(json, health_slot_name(i));
-		json_text_object_begin(json);
-		json_text_put_number(json, "used", (int64_t)facts->slots[i].used);
-		json_text_put_number(json, "limit", (int64_t)facts->slots[i].limit);
-		json_text_put_number(json, "free", (int64_t)free_slots(facts, i));
+		json_text_put_object(json, health_slot_name(i));
+		json_text_put_uint64(json, "used", facts->slots[i].used);
+		json_text_put_uint64(json, "limit", facts->slots[i].limit);
+		json_text_put_uint64(json, "free", free_slots(facts, i));
 		json_text_object_end(json);
 	}
 	json_text_object_end(json);
@@ -189,7 +187,7 @@ static void put_load(struct json_text *json, const struct service *service)
 	json_text_object_begin(json);
 	json_text_put_number(json, "runnable_percent", (int64_t)(mean * 100));
 	json_text_put_number(json, "average_percent", (int64_t)(average * 100));
-	json_text_put_number(json, "cpus", (int64_t)cpus);
+	json_text_put_uint64(json, "cpus", cpus);
 	json_text_object_end(json);
 }
 
@@ -203,16 +201,13 @@ void control_health(struct client *client, struct jsonrpc_request *request)
 		return;
 	find(service, &found);
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	json_text_put_bool(&json, "healthy", is_healthy(&found.facts));
-	json_text_key(&json, "reasons");
-	json_text_array_begin(&json);
+	json_text_put_array(&json, "reasons");
 	health_judge(&found.facts, put_reason, &json);
 	json_text_array_end(&json);
 	put_slots(&json, &found.facts);
 	put_room(&json, &found.facts);
 	put_load(&json, service);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -229,16 +224,11 @@ void control_health_metrics(const struct metrics_text *out, const struct service
 	for (enum health_reason i = 0; i < HEALTH_REASONS; i++)
 		metrics_add(out, "cloister_unhealthy{reason=\"%s\"} %d\n", health_reason_name(i),
 			holds[i]);
-	if (found.room.state_known && found.room.state_error == 0) {
-		metrics_family(out, "state_free_bytes", "gauge",
+	if (found.room.state_known && found.room.state_error == 0)
+		metrics_gauge(out, "state_free_bytes", found.room.state_free,
 			"Room left on the file system of the state directory.");
-		metrics_add(out, "cloister_state_free_bytes %llu\n",
-			(unsigned long long)found.room.state_free);
-	}
-	if (found.room.memory_known) {
-		metrics_family(out, "memory_free_bytes", "gauge",
+
+	if (found.room.memory_known)
+		metrics_gauge(out, "memory_free_bytes", found.room.memory_free,
 			"Memory left of the host or of cloisterd's cgroup, whichever has less.");
-		metrics_add(out, "cloister_memory_free_bytes %llu\n",
-			(unsigned long long)found.room.memory_free);
-	}
 }

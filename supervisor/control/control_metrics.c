@@ -109,19 +109,14 @@ static void put_gauges(const struct metrics_text *out, const struct service *ser
 	metrics_family(out, "calls_in_flight", "gauge", "Tool calls in flight, by state.");
 	metrics_add(out, "cloister_calls_in_flight{state=\"waiting\"} %llu\n", gauges.waiting);
 	metrics_add(out, "cloister_calls_in_flight{state=\"running\"} %llu\n", gauges.running);
-	metrics_family(out, "commands_running", "gauge", "Commands that are running.");
-	metrics_add(out, "cloister_commands_running %llu\n", gauges.commands);
-	metrics_family(out, "old_daemon_workspaces", "gauge",
+	metrics_gauge(out, "commands_running", gauges.commands, "Commands that are running.");
+	metrics_gauge(out, "old_daemon_workspaces", elsewhere_count(service->old_daemon.workspaces),
 		"Workspaces that the generation of cloisterd before this one still uses.");
-	metrics_add(out, "cloister_old_daemon_workspaces %zu\n",
-		elsewhere_count(service->old_daemon.workspaces));
-	metrics_family(out, "old_daemon_commands", "gauge",
+	metrics_gauge(out, "old_daemon_commands", service->old_daemon.commands,
 		"Commands that run under the generation of cloisterd before this one.");
-	metrics_add(out, "cloister_old_daemon_commands %zu\n", service->old_daemon.commands);
-	metrics_family(out, "old_daemon_copies", "gauge",
+	metrics_gauge(out, "old_daemon_copies", service->old_daemon.copies,
 		"Copies for templates and forks that the generation of cloisterd before this one "
 		"still makes.");
-	metrics_add(out, "cloister_old_daemon_copies %zu\n", service->old_daemon.copies);
 	metrics_family(out, "connections", "gauge", "Connections, by socket.");
 	metrics_add(out, "cloister_connections{socket=\"agent\"} %zu\n", service->connections);
 	metrics_add(out, "cloister_connections{socket=\"control\"} %zu\n",
@@ -135,46 +130,28 @@ static void put_gauges(const struct metrics_text *out, const struct service *ser
 static void put_cells(const struct metrics_text *out, const struct cell_counts *counts,
 	const struct spare_cells_view *spares)
 {
-	const struct {
-		const char *name, *help;
-		uint64_t value;
-	} rows[] = {
-		{"cells_lost", "Open workspaces whose processes died or had to be killed.",
-			counts->lost},
-		{"files_processes_lost",
-			"Files processes that died or had to be killed, and were replaced without "
-			"their "
-			"workspace's worker.",
-			counts->files_lost},
-		{"cells_ended_idle",
-			"Workspaces whose processes were ended because they had no calls.",
-			counts->idle_ended},
-		{"spare_cells_made", "Sets of workspace processes that were started in advance.",
-			spares->made},
-		{"spare_cells_used", "Sets of processes started in advance that a workspace took.",
-			spares->used},
-		{"spare_cells_lost",
-			"Sets of processes started in advance that died before the workspace was "
-			"ready.",
-			spares->lost},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		metrics_family(out, rows[i].name, "counter", rows[i].help);
-		metrics_add(out, "cloister_%s_total %llu\n", rows[i].name,
-			(unsigned long long)rows[i].value);
-	}
-	metrics_family(out, "spare_cells", "gauge",
+	metrics_counter(out, "cells_lost", counts->lost,
+		"Open workspaces whose processes died or had to be killed.");
+	metrics_counter(out, "files_processes_lost", counts->files_lost,
+		"Files processes that died or had to be killed, and were replaced without their "
+		"workspace's worker.");
+	metrics_counter(out, "cells_ended_idle", counts->idle_ended,
+		"Workspaces whose processes were ended because they had no calls.");
+	metrics_counter(out, "spare_cells_made", spares->made,
+		"Sets of workspace processes that were started in advance.");
+	metrics_counter(out, "spare_cells_used", spares->used,
+		"Sets of processes started in advance that a workspace took.");
+	metrics_counter(out, "spare_cells_lost", spares->lost,
+		"Sets of processes started in advance that died before the workspace was ready.");
+	metrics_gauge(out, "spare_cells", spares->ready,
 		"Sets of workspace processes that were started in advance and are not used yet.");
-	metrics_add(out, "cloister_spare_cells %zu\n", spares->ready);
 }
 
 /* Descriptors of workspaces: workspace/workspace_room.h. */
 static void put_descriptors(const struct metrics_text *out, struct workspaces_room_view room)
 {
-	metrics_family(
-		out, "descriptors", "gauge", "Descriptors that workspaces hold in cloisterd.");
-	metrics_add(out, "cloister_descriptors %llu\n", (unsigned long long)room.used);
+	metrics_gauge(
+		out, "descriptors", room.used, "Descriptors that workspaces hold in cloisterd.");
 	metrics_family(out, "descriptors_limit", "gauge",
 		"How many they may hold; +Inf where all that tenants may have in use find room.");
 	if (room.limit == 0)
@@ -182,10 +159,8 @@ static void put_descriptors(const struct metrics_text *out, struct workspaces_ro
 	else
 		metrics_add(
 			out, "cloister_descriptors_limit %llu\n", (unsigned long long)room.limit);
-	metrics_family(out, "descriptors_refused", "counter",
+	metrics_counter(out, "descriptors_refused", room.refused,
 		"Workspaces, and processes for them, that were refused for want of descriptors.");
-	metrics_add(
-		out, "cloister_descriptors_refused_total %llu\n", (unsigned long long)room.refused);
 }
 
 /* Writes the number at @offset in each tenant's flows, by class. */
@@ -255,160 +230,123 @@ static void put_refused(const struct metrics_text *out, const struct service *se
 			(unsigned long long)service->admission.refused[i]);
 }
 
+#define USAGE(field) offsetof(struct tenant_usage, field)
+
+/*
+ * The rows of each tenant. A gauge is a number of struct tenant_usage, a total or seconds one since
+ * cloisterd started.
+ */
+enum tenant_row { GAUGE, TOTAL, SECONDS };
+
+static const struct {
+	size_t offset;
+	enum tenant_row kind;
+	const char *name, *help;
+} tenant_rows[] = {
+	{USAGE(connections), GAUGE, "tenant_connections", "Connections, by tenant."},
+	{USAGE(calls), GAUGE, "tenant_calls", "Tool calls in flight, by tenant."},
+	{USAGE(workspaces), GAUGE, "tenant_workspaces", "Workspaces in use, by tenant."},
+	{USAGE(descriptors), GAUGE, "tenant_descriptors",
+		"Descriptors that the tenant's workspaces hold in cloisterd."},
+	{USAGE(existing), GAUGE, "tenant_workspaces_existing",
+		"Managed workspaces, in use or not, by tenant."},
+	{USAGE(removed), GAUGE, "tenant_workspaces_removed",
+		"Removed managed workspaces whose files are not cleared yet, by tenant."},
+	{USAGE(leases), GAUGE, "tenant_leases", "Leases of managed workspaces, by tenant."},
+	{USAGE(templates), GAUGE, "tenant_templates",
+		"Templates of managed workspaces, by tenant."},
+	{USAGE(template_bytes), GAUGE, "tenant_template_bytes",
+		"Bytes on disk of the tenant's templates, as measured."},
+	{USAGE(template_memory), GAUGE, "tenant_template_memory_bytes",
+		"Memory that templates take, by tenant."},
+	{USAGE(disk_bytes), GAUGE, "tenant_disk_bytes",
+		"Bytes on disk of the tenant's workspaces in use, as counted or measured last."},
+	{USAGE(sessions), GAUGE, "tenant_sessions", "Running sessions, by tenant."},
+	{USAGE(watches), GAUGE, "tenant_watches", "Directories that clients watch, by tenant."},
+	{USAGE(forwards), GAUGE, "tenant_forwards",
+		"Connections of clients to ports of workspaces, by tenant."},
+	{USAGE(client_bytes), GAUGE, "tenant_session_output_bytes",
+		"Bytes of output that the tenant's sessions may keep, running and ended."},
+	{USAGE(tasks), GAUGE, "tenant_tasks", "Tasks of MCP, running or kept, by tenant."},
+	{USAGE(task_bytes), GAUGE, "tenant_task_bytes",
+		"Bytes of the results of the tenant's tasks, kept or reserved for them."},
+	{USAGE(unread_bytes), GAUGE, "tenant_unread_bytes",
+		"Bytes of answers that the tenant's clients have not read."},
+	{USAGE(calls_ended), TOTAL, "tenant_calls_ended", "Tool calls that ended, by tenant."},
+	{USAGE(calls_us), SECONDS, "tenant_call_seconds",
+		"Time of the tenant's tool calls from admission to answer."},
+	{USAGE(forwards_begun), TOTAL, "tenant_forwards_begun",
+		"Connections of clients to ports of workspaces that were begun, by tenant."},
+	{USAGE(leases_ended), TOTAL, "tenant_leases_ended",
+		"Managed workspaces whose lease has ended, by tenant."},
+	{USAGE(checkpoints), TOTAL, "tenant_checkpoints",
+		"Checkpoints of managed workspaces that were made."},
+	{USAGE(rollbacks), TOTAL, "tenant_rollbacks",
+		"Managed workspaces that were rolled back to a checkpoint."},
+	{USAGE(previews), TOTAL, "tenant_previews", "Calls whose changes are a preview."},
+	{USAGE(commits), TOTAL, "tenant_commits", "Previews that were committed."},
+	{USAGE(discards), TOTAL, "tenant_discards",
+		"Previews that were discarded, also by the end of their connection."},
+	{USAGE(folds), TOTAL, "tenant_folds",
+		"Pairs of older checkpoints' layers that were made one."},
+	{USAGE(folds_failed), TOTAL, "tenant_folds_failed",
+		"Pairs of layers that could not be made one."},
+	{USAGE(folds_us), SECONDS, "tenant_fold_seconds",
+		"Time in which layers were made one, or could not be."},
+	{USAGE(loads), TOTAL, "tenant_template_loads", "Templates that were loaded into memory."},
+	{USAGE(loads_failed), TOTAL, "tenant_template_loads_failed",
+		"Templates that could not be loaded into memory, for want of room or otherwise."},
+	{USAGE(loads_us), SECONDS, "tenant_template_load_seconds",
+		"Time in which templates were loaded, or could not be."},
+	{USAGE(freezes), TOTAL, "tenant_freezes",
+		"Templates that were made of managed workspaces."},
+	{USAGE(imports), TOTAL, "tenant_imports",
+		"Templates that were made of directories of the host."},
+	{USAGE(forks), TOTAL, "tenant_forks", "Managed workspaces that were made of a template."},
+	{USAGE(pipes_held), TOTAL, "tenant_pipes_held",
+		"Commands that were ended because a process held the kernel's lock of their pipe."},
+	{USAGE(dear_peers), TOTAL, "tenant_dear_peers",
+		"Connections and commands that were ended because waking them took too much CPU "
+		"time."},
+	{USAGE(pauses), TOTAL, "tenant_pauses",
+		"Times that a workspace's commands were stopped while it was measured."},
+	{USAGE(paused_us), SECONDS, "tenant_pause_seconds", "Time of these."},
+	{USAGE(command_cpu_us), SECONDS, "tenant_command_cpu_seconds",
+		"CPU time of the tenant's commands."},
+	{USAGE(io_read_bytes), TOTAL, "tenant_io_read_bytes",
+		"Bytes that the tenant's commands read from devices, where measured."},
+	{USAGE(io_write_bytes), TOTAL, "tenant_io_written_bytes",
+		"Bytes that the tenant's commands wrote to devices, where measured."},
+	{USAGE(network_connections), TOTAL, "tenant_network_connections",
+		"Connections to hosts that the tenant's commands had and that ended."},
+	{USAGE(network_bytes_in), TOTAL, "tenant_network_received_bytes",
+		"Bytes that came over these connections."},
+	{USAGE(network_bytes_out), TOTAL, "tenant_network_sent_bytes",
+		"Bytes that were sent over these connections."},
+};
+
 static void put_tenants(const struct metrics_text *out, const struct config *config)
 {
-	static const struct {
-		const char *name, *help;
-		size_t offset;
-	} counts[] = {
-		{"tenant_connections", "Connections, by tenant.",
-			offsetof(struct tenant_usage, connections)},
-		{"tenant_calls", "Tool calls in flight, by tenant.",
-			offsetof(struct tenant_usage, calls)},
-		{"tenant_workspaces", "Workspaces in use, by tenant.",
-			offsetof(struct tenant_usage, workspaces)},
-		{"tenant_descriptors",
-			"Descriptors that the tenant's workspaces hold in cloisterd.",
-			offsetof(struct tenant_usage, descriptors)},
-		{"tenant_workspaces_existing", "Managed workspaces, in use or not, by tenant.",
-			offsetof(struct tenant_usage, existing)},
-		{"tenant_workspaces_removed",
-			"Removed managed workspaces whose files are not cleared yet, by tenant.",
-			offsetof(struct tenant_usage, removed)},
-		{"tenant_leases", "Leases of managed workspaces, by tenant.",
-			offsetof(struct tenant_usage, leases)},
-		{"tenant_templates", "Templates of managed workspaces, by tenant.",
-			offsetof(struct tenant_usage, templates)},
-		{"tenant_template_bytes", "Bytes on disk of the tenant's templates, as measured.",
-			offsetof(struct tenant_usage, template_bytes)},
-		{"tenant_template_memory_bytes", "Memory that templates take, by tenant.",
-			offsetof(struct tenant_usage, template_memory)},
-		{"tenant_disk_bytes",
-			"Bytes on disk of the tenant's workspaces in use, as counted or measured "
-			"last.",
-			offsetof(struct tenant_usage, disk_bytes)},
-		{"tenant_sessions", "Running sessions, by tenant.",
-			offsetof(struct tenant_usage, sessions)},
-		{"tenant_watches", "Directories that clients watch, by tenant.",
-			offsetof(struct tenant_usage, watches)},
-		{"tenant_forwards", "Connections of clients to ports of workspaces, by tenant.",
-			offsetof(struct tenant_usage, forwards)},
-		{"tenant_session_output_bytes",
-			"Bytes of output that the tenant's sessions may keep, running and ended.",
-			offsetof(struct tenant_usage, client_bytes)},
-		{"tenant_tasks", "Tasks of MCP, running or kept, by tenant.",
-			offsetof(struct tenant_usage, tasks)},
-		{"tenant_task_bytes",
-			"Bytes of the results of the tenant's tasks, kept or reserved for them.",
-			offsetof(struct tenant_usage, task_bytes)},
-		{"tenant_unread_bytes", "Bytes of answers that the tenant's clients have not read.",
-			offsetof(struct tenant_usage, unread_bytes)},
-	};
+	for (size_t i = 0; i < ARRAY_SIZE(tenant_rows); i++) {
+		enum tenant_row kind = tenant_rows[i].kind;
+		const char *name = tenant_rows[i].name;
 
-	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
-		metrics_family(out, counts[i].name, "gauge", counts[i].help);
+		metrics_family(out, name, kind == GAUGE ? "gauge" : "counter", tenant_rows[i].help);
 		for (size_t j = 0; j < config->n_tenants; j++) {
-			const char *usage = (const char *)config->tenants[j]->usage;
+			const char *at =
+				(const char *)config->tenants[j]->usage + tenant_rows[i].offset;
 
-			metrics_add(out, "cloister_%s{tenant=", counts[i].name);
+			metrics_add(out,
+				kind == GAUGE ? "cloister_%s{tenant=" : "cloister_%s_total{tenant=",
+				name);
 			metrics_label(out, config->tenants[j]->name);
-			metrics_add(out, "} %zu\n", *(const size_t *)(usage + counts[i].offset));
-		}
-	}
-}
-
-/* Writes each tenant's totals since cloisterd started. */
-static void put_tenant_totals(const struct metrics_text *out, const struct config *config)
-{
-	static const struct {
-		const char *name, *help;
-		size_t offset;
-		double unit;
-	} totals[] = {
-		{"tenant_calls_ended", "Tool calls that ended, by tenant.",
-			offsetof(struct tenant_usage, calls_ended), 1},
-		{"tenant_call_seconds", "Time of the tenant's tool calls from admission to answer.",
-			offsetof(struct tenant_usage, calls_us), 1e6},
-		{"tenant_forwards_begun",
-			"Connections of clients to ports of workspaces that were begun, by tenant.",
-			offsetof(struct tenant_usage, forwards_begun), 1},
-		{"tenant_leases_ended", "Managed workspaces whose lease has ended, by tenant.",
-			offsetof(struct tenant_usage, leases_ended), 1},
-		{"tenant_checkpoints", "Checkpoints of managed workspaces that were made.",
-			offsetof(struct tenant_usage, checkpoints), 1},
-		{"tenant_rollbacks", "Managed workspaces that were rolled back to a checkpoint.",
-			offsetof(struct tenant_usage, rollbacks), 1},
-		{"tenant_previews", "Calls whose changes are a preview.",
-			offsetof(struct tenant_usage, previews), 1},
-		{"tenant_commits", "Previews that were committed.",
-			offsetof(struct tenant_usage, commits), 1},
-		{"tenant_discards",
-			"Previews that were discarded, also by the end of their connection.",
-			offsetof(struct tenant_usage, discards), 1},
-		{"tenant_folds", "Pairs of older checkpoints' layers that were made one.",
-			offsetof(struct tenant_usage, folds), 1},
-		{"tenant_folds_failed", "Pairs of layers that could not be made one.",
-			offsetof(struct tenant_usage, folds_failed), 1},
-		{"tenant_fold_seconds", "Time in which layers were made one, or could not be.",
-			offsetof(struct tenant_usage, folds_us), 1e6},
-		{"tenant_template_loads", "Templates that were loaded into memory.",
-			offsetof(struct tenant_usage, loads), 1},
-		{"tenant_template_loads_failed",
-			"Templates that could not be loaded into memory, for want of room or "
-			"otherwise.",
-			offsetof(struct tenant_usage, loads_failed), 1},
-		{"tenant_template_load_seconds",
-			"Time in which templates were loaded, or could not be.",
-			offsetof(struct tenant_usage, loads_us), 1e6},
-		{"tenant_freezes", "Templates that were made of managed workspaces.",
-			offsetof(struct tenant_usage, freezes), 1},
-		{"tenant_imports", "Templates that were made of directories of the host.",
-			offsetof(struct tenant_usage, imports), 1},
-		{"tenant_forks", "Managed workspaces that were made of a template.",
-			offsetof(struct tenant_usage, forks), 1},
-		{"tenant_pipes_held",
-			"Commands that were ended because a process held the kernel's lock of "
-			"their "
-			"pipe.",
-			offsetof(struct tenant_usage, pipes_held), 1},
-		{"tenant_dear_peers",
-			"Connections and commands that were ended because waking them took too "
-			"much CPU time.",
-			offsetof(struct tenant_usage, dear_peers), 1},
-		{"tenant_pauses",
-			"Times that a workspace's commands were stopped while it was measured.",
-			offsetof(struct tenant_usage, pauses), 1},
-		{"tenant_pause_seconds", "Time of these.", offsetof(struct tenant_usage, paused_us),
-			1e6},
-		{"tenant_command_cpu_seconds", "CPU time of the tenant's commands.",
-			offsetof(struct tenant_usage, command_cpu_us), 1e6},
-		{"tenant_io_read_bytes",
-			"Bytes that the tenant's commands read from devices, where measured.",
-			offsetof(struct tenant_usage, io_read_bytes), 1},
-		{"tenant_io_written_bytes",
-			"Bytes that the tenant's commands wrote to devices, where measured.",
-			offsetof(struct tenant_usage, io_write_bytes), 1},
-		{"tenant_network_connections",
-			"Connections to hosts that the tenant's commands had and that ended.",
-			offsetof(struct tenant_usage, network_connections), 1},
-		{"tenant_network_received_bytes", "Bytes that came over these connections.",
-			offsetof(struct tenant_usage, network_bytes_in), 1},
-		{"tenant_network_sent_bytes", "Bytes that were sent over these connections.",
-			offsetof(struct tenant_usage, network_bytes_out), 1},
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(totals); i++) {
-		metrics_family(out, totals[i].name, "counter", totals[i].help);
-		for (size_t j = 0; j < config->n_tenants; j++) {
-			const char *usage = (const char *)config->tenants[j]->usage;
-			uint64_t value = *(const uint64_t *)(usage + totals[i].offset);
-
-			metrics_add(out, "cloister_%s_total{tenant=", totals[i].name);
-			metrics_label(out, config->tenants[j]->name);
-			if (totals[i].unit == 1)
-				metrics_add(out, "} %llu\n", (unsigned long long)value);
+			if (kind == GAUGE)
+				metrics_add(out, "} %zu\n", *(const size_t *)at);
+			else if (kind == TOTAL)
+				metrics_add(
+					out, "} %llu\n", (unsigned long long)*(const uint64_t *)at);
 			else
-				metrics_add(out, "} %.6f\n", (double)value / totals[i].unit);
+				metrics_add(out, "} %.6f\n", (double)*(const uint64_t *)at / 1e6);
 		}
 	}
 }
@@ -438,18 +376,13 @@ static void put_audit(const struct metrics_text *out, const struct audit *audit)
 
 	if (!audit_look(audit, &state))
 		return;
-	metrics_family(out, "audit_lines", "counter", "Lines of the audit log.");
-	metrics_add(out, "cloister_audit_lines_total %llu\n", (unsigned long long)state.lines);
-	metrics_family(out, "audit_lines_lost", "counter",
+	metrics_counter(out, "audit_lines", state.lines, "Lines of the audit log.");
+	metrics_counter(out, "audit_lines_lost", state.lost,
 		"Lines that could not be written to the audit log.");
-	metrics_add(out, "cloister_audit_lines_lost_total %llu\n", (unsigned long long)state.lost);
-	metrics_family(out, "audit_queue_bytes", "gauge",
+	metrics_gauge(out, "audit_queue_bytes", state.queued_bytes,
 		"Bytes that wait to be written to the audit log.");
-	metrics_add(
-		out, "cloister_audit_queue_bytes %llu\n", (unsigned long long)state.queued_bytes);
-	metrics_family(out, "audit_writable", "gauge",
+	metrics_gauge(out, "audit_writable", state.error == 0,
 		"1 if the last write to the audit log succeeded, otherwise 0.");
-	metrics_add(out, "cloister_audit_writable %d\n", state.error == 0);
 }
 
 static void put_keys(const struct metrics_text *out, struct keys *keys)
@@ -459,30 +392,20 @@ static void put_keys(const struct metrics_text *out, struct keys *keys)
 
 	if (!keys_look(keys, &state, &journal))
 		return;
-	metrics_family(out, "keys", "gauge", "Keys of calls that are remembered.");
-	metrics_add(out, "cloister_keys %llu\n", (unsigned long long)state.keys);
-	metrics_family(
-		out, "keys_replayed", "counter", "Calls with a key answered from the journal.");
-	metrics_add(out, "cloister_keys_replayed_total %llu\n", (unsigned long long)state.replayed);
-	metrics_family(out, "keys_joined", "counter",
+	metrics_gauge(out, "keys", state.keys, "Keys of calls that are remembered.");
+	metrics_counter(out, "keys_replayed", state.replayed,
+		"Calls with a key answered from the journal.");
+	metrics_counter(out, "keys_joined", state.joined,
 		"Calls with a key that waited for another one's result.");
-	metrics_add(out, "cloister_keys_joined_total %llu\n", (unsigned long long)state.joined);
-	metrics_family(out, "keys_conflicts", "counter",
+	metrics_counter(out, "keys_conflicts", state.conflicts,
 		"Calls refused because their key belonged to another call.");
-	metrics_add(
-		out, "cloister_keys_conflicts_total %llu\n", (unsigned long long)state.conflicts);
-	metrics_family(out, "keys_outcome_unknown", "counter",
+	metrics_counter(out, "keys_outcome_unknown", state.unknown,
 		"Calls with a key refused because the first one's result is lost.");
-	metrics_add(out, "cloister_keys_outcome_unknown_total %llu\n",
-		(unsigned long long)state.unknown);
-	metrics_family(out, "keys_resolved", "counter",
+	metrics_counter(out, "keys_resolved", state.resolved,
 		"Changes of files with a key whose result was lost, and that were found out.");
-	metrics_add(out, "cloister_keys_resolved_total %llu\n", (unsigned long long)state.resolved);
-	metrics_family(out, "journal_bytes", "gauge", "Size of the journal of keys.");
-	metrics_add(out, "cloister_journal_bytes %llu\n", (unsigned long long)journal.bytes);
-	metrics_family(out, "journal_writable", "gauge",
+	metrics_gauge(out, "journal_bytes", journal.bytes, "Size of the journal of keys.");
+	metrics_gauge(out, "journal_writable", journal.error == 0,
 		"1 if the last write to the journal of keys succeeded, otherwise 0.");
-	metrics_add(out, "cloister_journal_writable %d\n", journal.error == 0);
 }
 
 /* What tells one instance, and one start of it, from others. */
@@ -498,18 +421,13 @@ static void put_instance(const struct metrics_text *out, const struct service *s
 
 static void put_memory(const struct metrics_text *out, const struct service *service)
 {
-	metrics_family(out, "memory_bound_bytes", "gauge",
+	metrics_gauge(out, "memory_bound_bytes", memory_bound(service->config),
 		"The most memory that cloisterd itself can need with its configuration.");
-	metrics_add(out, "cloister_memory_bound_bytes %llu\n",
-		(unsigned long long)memory_bound(service->config));
-	metrics_family(out, "unread_bytes", "gauge",
+	metrics_gauge(out, "unread_bytes", service->unread.bytes,
 		"Bytes of answers that clients have not read, and of results that calls in flight "
 		"have collected.");
-	metrics_add(out, "cloister_unread_bytes %llu\n", (unsigned long long)service->unread.bytes);
-	metrics_family(out, "log_lines_lost", "counter",
+	metrics_counter(out, "log_lines_lost", log_writer_lost(),
 		"Lines of cloisterd's log that were dropped because its reader was too slow.");
-	metrics_add(
-		out, "cloister_log_lines_lost_total %llu\n", (unsigned long long)log_writer_lost());
 }
 
 static void put_all(struct metrics_text *out, const struct service *service)
@@ -529,7 +447,6 @@ static void put_all(struct metrics_text *out, const struct service *service)
 	put_cells(out, workspaces_counts(service->workspaces), &spares);
 	put_descriptors(out, workspaces_room(service->workspaces));
 	put_tenants(out, service->config);
-	put_tenant_totals(out, service->config);
 	put_network_denied(out, service->config);
 	put_turns(out, service->config, "tenant_turns_waiting",
 		"The tenant's commands and file jobs that wait for their turn.",
@@ -580,10 +497,7 @@ void control_metrics(struct client *client, struct jsonrpc_request *request)
 	text.len = evbuffer_get_length(out.buffer);
 	text.data = (char *)evbuffer_pullup(out.buffer, -1);
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_key(&json, "text");
-	json_text_string(&json, text);
-	json_text_object_end(&json);
+	json_text_put_text(&json, "text", text);
 	client_answer_end(client, &json);
 	evbuffer_free(out.buffer);
 }

@@ -14,6 +14,20 @@ void metrics_family(
 		name, end, help);
 }
 
+void metrics_gauge(
+	const struct metrics_text *out, const char *name, uint64_t value, const char *help)
+{
+	metrics_family(out, name, "gauge", help);
+	metrics_add(out, "cloister_%s %llu\n", name, (unsigned long long)value);
+}
+
+void metrics_counter(
+	const struct metrics_text *out, const char *name, uint64_t value, const char *help)
+{
+	metrics_family(out, name, "counter", help);
+	metrics_add(out, "cloister_%s_total %llu\n", name, (unsigned long long)value);
+}
+
 void metrics_label(const struct metrics_text *out, const char *value)
 {
 	evbuffer_add(out->buffer, "\"", 1);

@@ -11,6 +11,7 @@
 
 #include <event2/buffer.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct metrics_text {
 	struct evbuffer *buffer;
@@ -20,6 +21,12 @@ struct metrics_text {
 /** Writes the name of a family of samples, without "cloister_" and "_total", and its type. */
 void metrics_family(
 	const struct metrics_text *out, const char *name, const char *type, const char *help);
+
+/** Write a family of one sample without labels. */
+void metrics_gauge(
+	const struct metrics_text *out, const char *name, uint64_t value, const char *help);
+void metrics_counter(
+	const struct metrics_text *out, const char *name, uint64_t value, const char *help);
 
 /** Writes a label's value that others chose, escaped and quoted. */
 void metrics_label(const struct metrics_text *out, const char *value);
