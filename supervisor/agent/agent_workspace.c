@@ -34,6 +34,12 @@ struct workspace *agent_hold_workspace(struct client *client, struct text name)
 	return NULL;
 }
 
+const char *agent_no_workspace(bool named)
+{
+	return named ? NULL
+		     : "No workspace is open on this connection; open one with workspace.open";
+}
+
 struct workspace *agent_hold_or_answer(
 	struct client *client, const struct jsonrpc_request *request, struct text name)
 {
@@ -42,8 +48,7 @@ struct workspace *agent_hold_or_answer(
 	if (!workspace)
 		client_answer_error(client, request->id_text, JSONRPC_SERVER_ERROR,
 			name.data ? tool_error_sentence(TOOL_WORKSPACE_NOT_FOUND)
-				  : "No workspace is open on this connection; open one with "
-				    "workspace.open",
+				  : agent_no_workspace(false),
 			tool_error_name(TOOL_WORKSPACE_NOT_FOUND));
 	return workspace;
 }
@@ -53,11 +58,8 @@ void agent_refuse_without_workspace(struct client *client, const struct jsonrpc_
 {
 	(void)reply;
 	(void)params;
-	answer_refusal(client, request->id_text,
-		&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND,
-			.sentence = named ? NULL
-					  : "No workspace is open on this connection; open one "
-					    "with workspace.open"});
+	answer_refused(
+		client, request->id_text, TOOL_WORKSPACE_NOT_FOUND, agent_no_workspace(named));
 }
 
 int64_t agent_workspace_made(const struct workspace *workspace)

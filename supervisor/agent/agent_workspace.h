@@ -32,6 +32,9 @@ struct workspace *agent_hold_workspace(struct client *client, struct text name);
 struct workspace *agent_hold_or_answer(
 	struct client *client, const struct jsonrpc_request *request, struct text name);
 
+/** Says that a request without a workspace has none; NULL, the sentence of the error, if @named. */
+const char *agent_no_workspace(bool named);
+
 /** The no_workspace of a reply_form whose methods answer a refusal (client_state.h). */
 void agent_refuse_without_workspace(struct client *client, const struct jsonrpc_request *request,
 	const struct client_reply *reply, struct json_object *params, bool named);

@@ -21,31 +21,24 @@
 
 #define SHOWN_BYTES 64 /* of a rule in a refusal */
 
-static void put(struct json_text *json, const char *key, const char *value)
-{
-	json_text_key(json, key);
-	json_text_string(json, text_from(value));
-}
-
 /* Writes which kernel mechanism enforces each limit; "none": nothing does. */
 static void put_limits(
 	struct json_text *json, const struct cgroup *cgroup, const struct workspace *workspace)
 {
 	const struct disk_state disk = workspace_disk(workspace);
 
-	json_text_key(json, "cgroup");
-	json_text_bool(json, !cgroup->missing);
+	json_text_put_bool(json, "cgroup", !cgroup->missing);
 	if (cgroup->missing)
-		put(json, "cgroup_missing", cgroup->missing);
-	json_text_key(json, "limits");
-	json_text_object_begin(json);
-	put(json, "memory", cgroup_enforcer_name(cgroup_enforcer_of_memory(cgroup)));
-	put(json, "processes", cgroup_enforcer_name(cgroup_enforcer_of_processes(cgroup)));
-	put(json, "cpu", cgroup_enforcer_name(cgroup_enforcer_of_cpu(cgroup)));
-	put(json, "io", cgroup_enforcer_name(cgroup_enforcer_of_io(cgroup)));
-	put(json, "disk", disk_enforcer_name(disk.enforcer));
+		json_text_put(json, "cgroup_missing", cgroup->missing);
+	json_text_put_object(json, "limits");
+	json_text_put(json, "memory", cgroup_enforcer_name(cgroup_enforcer_of_memory(cgroup)));
+	json_text_put(
+		json, "processes", cgroup_enforcer_name(cgroup_enforcer_of_processes(cgroup)));
+	json_text_put(json, "cpu", cgroup_enforcer_name(cgroup_enforcer_of_cpu(cgroup)));
+	json_text_put(json, "io", cgroup_enforcer_name(cgroup_enforcer_of_io(cgroup)));
+	json_text_put(json, "disk", disk_enforcer_name(disk.enforcer));
 	if (disk.limit > 0)
-		json_text_put_number(json, "disk_bytes", (int64_t)disk.limit);
+		json_text_put_uint64(json, "disk_bytes", disk.limit);
 	json_text_object_end(json);
 }
 
@@ -56,13 +49,11 @@ static void put_network(struct json_text *json, const struct workspace *workspac
 	struct text narrowed = text_from(workspace_narrowed(workspace));
 
 	if (!workspace_has_network(workspace)) {
-		put(json, "network", "none");
+		json_text_put(json, "network", "none");
 		return;
 	}
-	json_text_key(json, "network");
-	json_text_object_begin(json);
-	json_text_key(json, "egress");
-	json_text_array_begin(json);
+	json_text_put_object(json, "network");
+	json_text_put_array(json, "egress");
 	for (size_t i = 0; !narrowed.data && i < rules->count; i++)
 		json_text_string(json, text_from(rules->strings[i]));
 	while (narrowed.len > 0)
@@ -77,20 +68,16 @@ void isolation_write(
 	static const char *const namespaces[] = {
 		"user", "mount", "pid", "network", "ipc", "uts", "cgroup"};
 
-	json_text_key(json, "isolation");
-	json_text_object_begin(json);
-	put(json, "mode", id_range() ? "system" : "user");
-	json_text_key(json, "namespaces");
-	json_text_array_begin(json);
+	json_text_put_object(json, "isolation");
+	json_text_put(json, "mode", id_range() ? "system" : "user");
+	json_text_put_array(json, "namespaces");
 	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++)
 		json_text_string(json, text_from(namespaces[i]));
 	json_text_array_end(json);
 	put_network(json, workspace);
-	json_text_key(json, "landlock");
-	json_text_bool(json, feature_is_present("landlock"));
+	json_text_put_bool(json, "landlock", feature_is_present("landlock"));
 	/* Always true: without the filter a worker does not start. */
-	json_text_key(json, "command_filter");
-	json_text_bool(json, true);
+	json_text_put_bool(json, "command_filter", true);
 	put_limits(json, cgroup, workspace);
 	json_text_object_end(json);
 }

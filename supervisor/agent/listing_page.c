@@ -103,8 +103,7 @@ static int write_cursor(struct json_text *json, struct text key)
 	if (!cursor)
 		return -ENOMEM;
 	base64_encode(key, cursor);
-	json_text_key(json, "next_cursor");
-	json_text_string(json, (struct text){cursor, len});
+	json_text_put_text(json, "next_cursor", (struct text){cursor, len});
 	free(cursor);
 	return 0;
 }
@@ -113,8 +112,7 @@ int listing_page_write(struct listing_page *page, struct json_text *json)
 {
 	if (page->n > 0)
 		qsort(page->rows, page->n, sizeof(*page->rows), compare);
-	json_text_key(json, "workspaces");
-	json_text_array_begin(json);
+	json_text_put_array(json, "workspaces");
 	for (size_t i = 0; i < page->n; i++)
 		json_text_raw(json, (struct text){page->rows[i].text, page->rows[i].len});
 	json_text_array_end(json);

@@ -63,11 +63,9 @@ static void answer_bound(
 	struct json_text json;
 
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	json_text_put(&json, "tenant", tenant->name);
 	if (client->bound.workspace)
 		json_text_put(&json, "workspace", client->bound.workspace);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 

@@ -14,6 +14,7 @@
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/base/unix_time.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/connection/client_state.h"
@@ -45,19 +46,13 @@ struct workspace *checkpoint_workspace(
 	struct workspace *workspace;
 	struct text name;
 
-	if (!client_string_param(request->params, "workspace", &name)) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
-				.sentence = "workspace must be a string"});
+	if (!agent_text_param(client, request, "workspace", &name))
 		return NULL;
-	}
 	workspace = agent_hold_workspace(client, name);
 	if (!workspace)
 		checkpoint_refuse(client, request, method, name,
 			&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND,
-				.sentence = name.data ? NULL
-						      : "No workspace is open on this connection; "
-							"open one with workspace.open"});
+				.sentence = agent_no_workspace(name.data != NULL)});
 	return workspace;
 }
 
@@ -209,10 +204,9 @@ void method_workspace_rollback(struct client *client, struct jsonrpc_request *re
 
 	if (!number_param(request->params, "to", 1, (int64_t)LIMIT_LAYER_NUMBER + 1, &to) ||
 		to == 0) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
-				.sentence = "to must be the number of a checkpoint, as "
-					    "workspace.checkpoints lists them"});
+		answer_refused(client, request->id_text, TOOL_INVALID_ARGUMENTS,
+			"to must be the number of a checkpoint, as "
+			"workspace.checkpoints lists them");
 		return;
 	}
 	wanted.number = (uint32_t)to;
@@ -223,21 +217,13 @@ void method_workspace_rollback(struct client *client, struct jsonrpc_request *re
 
 static void put_checkpoint(void *context, const struct checkpoint_info *checkpoint)
 {
-	char text[sizeof("2026-01-01T00:00:00Z") + 16];
 	struct json_text *json = context;
-	time_t seconds = (time_t)(checkpoint->made_ms / 1000);
-	struct tm tm;
+	char made[RFC3339_BYTES];
 
 	json_text_object_begin(json);
 	json_text_put_number(json, "checkpoint", checkpoint->number);
-	json_text_key(json, "label");
-	json_text_string(json, checkpoint->label);
-	json_text_key(json, "created");
-	if (checkpoint->made_ms > 0 && gmtime_r(&seconds, &tm) &&
-		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
-		json_text_string(json, text_from(text));
-	else
-		json_text_null(json);
+	json_text_put_text(json, "label", checkpoint->label);
+	json_text_put(json, "created", rfc3339_seconds(checkpoint->made_ms, made));
 	json_text_object_end(json);
 }
 
@@ -249,14 +235,11 @@ void method_workspace_checkpoints(struct client *client, struct jsonrpc_request 
 
 	if (workspace && request->id_text) {
 		client_answer_begin(client, &json, request->id_text);
-		json_text_object_begin(&json);
 		json_text_put(&json, "workspace", workspace_name(workspace));
-		json_text_key(&json, "checkpoints");
-		json_text_array_begin(&json);
+		json_text_put_array(&json, "checkpoints");
 		/* Those that cannot be listed are missing; the rest of the service goes on. */
 		(void)workspace_each_checkpoint(workspace, put_checkpoint, &json);
 		json_text_array_end(&json);
-		json_text_object_end(&json);
 		client_answer_end(client, &json);
 	}
 	workspace_release(workspace);

@@ -24,27 +24,20 @@
 #include <json-c/json_object.h>
 #include <stdlib.h>
 
-static void put_count(struct json_text *json, const char *key, uint64_t value)
-{
-	json_text_key(json, key);
-	json_text_uint64(json, value);
-}
-
 void diff_write(struct json_text *json, const struct observation *observation)
 {
 	const struct files_totals *totals = observation->totals;
 
-	put_count(json, "since", (uint64_t)observation->args->since);
-	json_text_key(json, "changes");
-	json_text_take(json, observation->items);
-	put_count(json, "count", observation->files->count);
+	json_text_put_uint64(json, "since", (uint64_t)observation->args->since);
+	json_text_put_taken(json, "changes", observation->items);
+	json_text_put_uint64(json, "count", observation->files->count);
 	json_text_put_bool(json, "truncated", observation->files->truncated);
-	put_count(json, "added", totals->added);
-	put_count(json, "changed", totals->changed);
-	put_count(json, "deleted", totals->deleted);
-	put_count(json, "unread", totals->unread);
+	json_text_put_uint64(json, "added", totals->added);
+	json_text_put_uint64(json, "changed", totals->changed);
+	json_text_put_uint64(json, "deleted", totals->deleted);
+	json_text_put_uint64(json, "unread", totals->unread);
 	if (observation->args->as_patch)
-		put_count(json, "unpatched", totals->unpatched);
+		json_text_put_uint64(json, "unpatched", totals->unpatched);
 }
 
 static void answer_result(
@@ -53,9 +46,7 @@ static void answer_result(
 	struct json_text json;
 
 	client_answer_begin(client, &json, id_text);
-	json_text_object_begin(&json);
 	diff_write(&json, observation);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -152,12 +143,8 @@ void method_workspace_diff(struct client *client, struct jsonrpc_request *reques
 
 	if (tool_call_is_twice(client, request))
 		return;
-	if (!client_string_param(request->params, "workspace", &name)) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
-				.sentence = "workspace must be a string"});
+	if (!agent_text_param(client, request, "workspace", &name))
 		return;
-	}
 	if (read_params(request->params, &since, &patch, &refusal) != TOOL_OK) {
 		answer_refusal(client, request->id_text, &refusal);
 		return;
@@ -174,8 +161,7 @@ void method_workspace_diff(struct client *client, struct jsonrpc_request *reques
 		answer_refusal(client, request->id_text, &refusal);
 	} else if (diff_request(request->params, workspace_tenant(workspace), since, patch, &call) <
 		   0) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
+		answer_refused(client, request->id_text, TOOL_BUSY, "Out of memory");
 	} else {
 		/* What a preview has changed is compared before it is decided on. */
 		call.inside = client_find_preview(client, workspace) &&

@@ -29,12 +29,6 @@
 #include <json-c/linkhash.h>
 #include <stdlib.h>
 
-static void put_number(struct json_text *json, const char *key, uint64_t value)
-{
-	json_text_key(json, key);
-	json_text_uint64(json, value);
-}
-
 /* The entry that the files process has told of. A hostile one may have told of none. */
 static void put_entry(struct json_text *json, const struct observation *observation)
 {
@@ -53,9 +47,8 @@ static void write_entry(struct json_text *json, const struct observation *observ
 static void write_list(struct json_text *json, const struct observation *observation)
 {
 	observation_write_path(json, observation->files->path);
-	json_text_key(json, "entries");
-	json_text_take(json, observation->items);
-	put_number(json, "count", observation->files->count);
+	json_text_put_taken(json, "entries", observation->items);
+	json_text_put_uint64(json, "count", observation->files->count);
 	json_text_put_bool(json, "truncated", observation->files->truncated);
 }
 
@@ -68,12 +61,12 @@ static void write_made(struct json_text *json, const struct observation *observa
 static void write_removed(struct json_text *json, const struct observation *observation)
 {
 	observation_write_path(json, observation->files->path);
-	put_number(json, "removed", observation->files->count);
+	json_text_put_uint64(json, "removed", observation->files->count);
 }
 
 static void write_read(struct json_text *json, const struct observation *observation)
 {
-	put_number(json, "bytes", observation->files->size);
+	json_text_put_uint64(json, "bytes", observation->files->size);
 	put_entry(json, observation);
 }
 
@@ -82,10 +75,9 @@ static void write_written(struct json_text *json, const struct observation *obse
 	const struct files_end *end = observation->files;
 
 	observation_write_path(json, end->path);
-	put_number(json, "bytes", end->size);
+	json_text_put_uint64(json, "bytes", end->size);
 	json_text_put_bool(json, "created", end->created);
-	json_text_key(json, "version");
-	json_text_string(json, end->version);
+	json_text_put_text(json, "version", end->version);
 }
 
 static void (*const writers[TOOL_KINDS])(struct json_text *, const struct observation *) = {
@@ -98,11 +90,11 @@ static void (*const writers[TOOL_KINDS])(struct json_text *, const struct observ
 	[TOOL_FILE_WRITE] = write_written,
 };
 
-static const struct tool *method_of(const struct observation *observation)
+static const struct tool *method_by_name(struct text name)
 {
 	size_t i = 0;
 
-	while (!text_equal(text_from(file_methods[i].name), observation->tool))
+	while (!text_equal(text_from(file_methods[i].name), name))
 		i++;
 	return &file_methods[i];
 }
@@ -120,9 +112,7 @@ static void answer(struct client *client, const char *id_text, const struct clie
 		return;
 	if (observation->error == TOOL_OK && observation->files) {
 		client_answer_begin(client, &json, id_text);
-		json_text_object_begin(&json);
-		writers[method_of(observation)->id](&json, observation);
-		json_text_object_end(&json);
+		writers[method_by_name(observation->tool)->id](&json, observation);
 		client_answer_end(client, &json);
 		return;
 	}
@@ -284,30 +274,30 @@ static bool is_inside(
 	       workspace_preview_is_open(workspace);
 }
 
-static void begin(struct client *client, struct jsonrpc_request *request, enum tool_id id)
+void method_file(struct client *client, struct jsonrpc_request *request)
 {
-	const struct tool *method = &file_methods[id - TOOL_FILE_STAT];
-	struct client_reply reply = {.form = id == TOOL_FILE_WATCH ? &watch_form : &file_form};
+	const struct tool *method = method_by_name(request->method);
+	struct client_reply reply = {
+		.form = method->id == TOOL_FILE_WATCH ? &watch_form : &file_form};
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct workspace *workspace;
 	struct call_request call;
 	struct text name;
 
+	/* Without an answer the client would not know what watch to end. */
+	if (method->id == TOOL_FILE_WATCH && request->notification)
+		return;
 	if (tool_call_is_twice(client, request))
 		return;
-	if (!client_string_param(request->params, "workspace", &name)) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
-				.sentence = "workspace must be a string"});
+	if (!agent_text_param(client, request, "workspace", &name))
 		return;
-	}
 	workspace = agent_hold_workspace(client, name);
 	if (!workspace) {
 		agent_refuse_without_workspace(
 			client, request, &reply, request->params, name.data != NULL);
 		return;
 	}
-	if ((id == TOOL_FILE_WATCH && watch_refuses(workspace, &refusal) != TOOL_OK) ||
+	if ((method->id == TOOL_FILE_WATCH && watch_refuses(workspace, &refusal) != TOOL_OK) ||
 		read_request(workspace, method, request, &call, &refusal) != TOOL_OK) {
 		tool_call_refuse(client, request, workspace, &reply,
 			&(struct call_refusal){.why = refusal, .tool = strdup(method->name)});
@@ -318,46 +308,4 @@ static void begin(struct client *client, struct jsonrpc_request *request, enum t
 	}
 	workspace_release(workspace);
 	client_reply_done(&reply);
-}
-
-void method_file_stat(struct client *client, struct jsonrpc_request *request)
-{
-	begin(client, request, TOOL_FILE_STAT);
-}
-
-void method_file_list(struct client *client, struct jsonrpc_request *request)
-{
-	begin(client, request, TOOL_FILE_LIST);
-}
-
-void method_file_make_directory(struct client *client, struct jsonrpc_request *request)
-{
-	begin(client, request, TOOL_FILE_MAKE_DIRECTORY);
-}
-
-void method_file_move(struct client *client, struct jsonrpc_request *request)
-{
-	begin(client, request, TOOL_FILE_MOVE);
-}
-
-void method_file_remove(struct client *client, struct jsonrpc_request *request)
-{
-	begin(client, request, TOOL_FILE_REMOVE);
-}
-
-void method_file_read(struct client *client, struct jsonrpc_request *request)
-{
-	begin(client, request, TOOL_FILE_READ);
-}
-
-void method_file_write(struct client *client, struct jsonrpc_request *request)
-{
-	begin(client, request, TOOL_FILE_WRITE);
-}
-
-void method_file_watch(struct client *client, struct jsonrpc_request *request)
-{
-	/* Without an answer the client would not know what to end. */
-	if (!request->notification)
-		begin(client, request, TOOL_FILE_WATCH);
 }

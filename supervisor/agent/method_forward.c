@@ -68,10 +68,8 @@ static void forward(struct client *client, const struct jsonrpc_request *request
 
 	audit_forward(client->service->audit, &client->peer, workspace, port);
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	json_text_put(&json, "workspace", workspace_name(workspace));
 	json_text_put_number(&json, "port", port);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 	/* Without it the connection ends, which is what the client is told by it. */
 	fd = connection->give(connection->context);

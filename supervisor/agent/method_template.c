@@ -57,9 +57,8 @@ void method_workspace_freeze(struct client *client, struct jsonrpc_request *requ
 	enum tool_error error;
 
 	if (!client_string_param(request->params, "template", &template) || !template.data) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
-				.sentence = "template must be the name that the template gets"});
+		answer_refused(client, request->id_text, TOOL_INVALID_ARGUMENTS,
+			"template must be the name that the template gets");
 		return;
 	}
 	workspace = checkpoint_workspace(client, request, "workspace.freeze");
@@ -103,19 +102,16 @@ static void answer_forks(struct fork_request *wish)
 	struct json_text json;
 
 	client_answer_begin(pending->client, &json, pending->id_text);
-	json_text_object_begin(&json);
 	json_text_put(&json, "template", forking_template(wish->forking));
 	json_text_put(&json, "forked_by", forking_by(wish->forking));
 	if (forking_why_copied(wish->forking))
 		json_text_put(&json, "why_copied", forking_why_copied(wish->forking));
-	json_text_key(&json, "workspaces");
-	json_text_array_begin(&json);
+	json_text_put_array(&json, "workspaces");
 	for (uint32_t i = 0; i < forking_count(wish->forking); i++) {
 		forking_name(wish->forking, i, name);
 		json_text_string(&json, text_from(name));
 	}
 	json_text_array_end(&json);
-	json_text_object_end(&json);
 	client_answer_end(pending->client, &json);
 }
 
@@ -128,8 +124,7 @@ static void on_forked(void *context, enum tool_error error, const char *why)
 		audit_forked(pending->audit, pending->client ? &pending->client->peer : NULL,
 			wish->forking);
 	if (pending->client && error != TOOL_OK)
-		answer_refusal(pending->client, pending->id_text,
-			&(struct refusal){.error = error, .sentence = why});
+		answer_refused(pending->client, pending->id_text, error, why);
 	else if (pending->client && pending->id_text)
 		answer_forks(wish);
 	forking_free(wish->forking);
@@ -255,12 +250,8 @@ static void put_template(void *context, const struct template_info *info)
 
 	json_text_object_begin(json);
 	json_text_put(json, "template", info->name);
-	json_text_put_number(json, "forks", (int64_t)info->forks);
-	json_text_key(json, "bytes");
-	if (info->bytes < 0)
-		json_text_null(json);
-	else
-		json_text_int64(json, info->bytes);
+	json_text_put_uint64(json, "forks", info->forks);
+	json_text_put_known(json, "bytes", info->bytes);
 	json_text_object_end(json);
 }
 
@@ -272,14 +263,33 @@ void method_template_list(struct client *client, struct jsonrpc_request *request
 	if (!tenant || !request->id_text)
 		return;
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	json_text_put(&json, "tenant", tenant->name);
-	json_text_key(&json, "templates");
-	json_text_array_begin(&json);
+	json_text_put_array(&json, "templates");
 	/* What cannot be read is missing, as for an administrator. */
 	(void)templates_each(client->service->workspaces, tenant, put_template, &json);
 	json_text_array_end(&json);
-	json_text_object_end(&json);
+	client_answer_end(client, &json);
+}
+
+enum tool_error template_remove_for(
+	struct client *client, struct tenant *tenant, struct text name, struct refusal *ret_refusal)
+{
+	/* A fork of it would lack files. */
+	if (client->service->old_daemon.copies > 0)
+		return refusal_set(ret_refusal, TOOL_BUSY,
+			"Copies that began before the service was replaced are still being made, "
+			"and may be of this template: try again when they are");
+	return template_remove(client->service->workspaces, tenant, name, ret_refusal);
+}
+
+void template_answer_removed(struct client *client, const struct jsonrpc_request *request,
+	const struct tenant *tenant, struct text name)
+{
+	struct json_text json;
+
+	client_answer_begin(client, &json, request->id_text);
+	json_text_put(&json, "tenant", tenant->name);
+	json_text_put_text(&json, "removed", name);
 	client_answer_end(client, &json);
 }
 
@@ -289,7 +299,6 @@ void method_template_remove(struct client *client, struct jsonrpc_request *reque
 	struct tenant *tenant = template_owner(client, request, "template.remove");
 	struct text name = {NULL, 0};
 	enum tool_error error;
-	struct json_text json;
 
 	if (!tenant)
 		return;
@@ -298,25 +307,13 @@ void method_template_remove(struct client *client, struct jsonrpc_request *reque
 		(!client_string_param(request->params, "template", &name) || !name.data))
 		error = refusal_set(&refusal, TOOL_INVALID_ARGUMENTS,
 			"template must be the name of a template");
-	/* A fork of it would lack files. */
-	if (error == TOOL_OK && client->service->old_daemon.copies > 0)
-		error = refusal_set(&refusal, TOOL_BUSY,
-			"Copies that began before the service was replaced are still being made, "
-			"and may be of this template: try again when they are");
 	if (error == TOOL_OK)
-		error = template_remove(client->service->workspaces, tenant, name, &refusal);
+		error = template_remove_for(client, tenant, name, &refusal);
 	if (error != TOOL_OK) {
 		checkpoint_refuse(client, request, "template.remove", name, &refusal);
 		return;
 	}
 	audit_act(client->service->audit, &client->peer, "template.remove", name, "done");
-	if (!request->id_text)
-		return;
-	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_put(&json, "tenant", tenant->name);
-	json_text_key(&json, "removed");
-	json_text_string(&json, name);
-	json_text_object_end(&json);
-	client_answer_end(client, &json);
+	if (request->id_text)
+		template_answer_removed(client, request, tenant, name);
 }

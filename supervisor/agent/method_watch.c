@@ -50,14 +50,7 @@ static void notification_begin(
 {
 	*json = json_text(client->connection.output);
 	jsonrpc_notification_begin(json, method);
-	json_text_object_begin(json);
-	json_text_put_number(json, "watch", (int64_t)watch);
-}
-
-static void notification_end(struct client *client, struct json_text *json)
-{
-	json_text_object_end(json);
-	client_answer_end(client, json);
+	json_text_put_uint64(json, "watch", watch);
 }
 
 /* From now on the call is found by its number, and not by its request's id. */
@@ -71,11 +64,9 @@ static void watch_begun(struct client_call *call, const struct files_node *node)
 	if (!id_text)
 		return;
 	client_answer_begin(call->client, &json, id_text);
-	json_text_object_begin(&json);
-	json_text_put_number(&json, "watch", (int64_t)call->reply.watch);
+	json_text_put_uint64(&json, "watch", call->reply.watch);
 	json_text_key(&json, "entry");
 	observation_write_node(&json, node);
-	json_text_object_end(&json);
 	client_answer_end(call->client, &json);
 }
 
@@ -95,7 +86,7 @@ static void watch_event(struct client_call *call, const struct files_event *even
 		json_text_key(&json, "entry");
 		observation_write_node(&json, &event->node);
 	}
-	notification_end(call->client, &json);
+	client_answer_end(call->client, &json);
 }
 
 /* A watch has no result: it was answered before, or ends because of an error. */
@@ -116,13 +107,11 @@ static void watch_ended(struct client *client, const char *id_text,
 		return;
 	}
 	notification_begin(client, &json, "file.watch_ended", reply->watch);
-	json_text_key(&json, "error");
-	json_text_object_begin(&json);
+	json_text_put_object(&json, "error");
 	json_text_put(&json, "code", tool_error_name(error));
-	json_text_key(&json, "message");
-	json_text_string(&json, message);
+	json_text_put_text(&json, "message", message);
 	json_text_object_end(&json);
-	notification_end(client, &json);
+	client_answer_end(client, &json);
 }
 
 const struct reply_form watch_form = {
@@ -170,9 +159,7 @@ void method_file_unwatch(struct client *client, struct jsonrpc_request *request)
 	call = watch_find(client, number);
 	if (!request->notification) {
 		client_answer_begin(client, &json, request->id_text);
-		json_text_object_begin(&json);
 		json_text_put_bool(&json, "unwatched", call != NULL);
-		json_text_object_end(&json);
 		client_answer_end(client, &json);
 	}
 	if (!call)

@@ -30,8 +30,7 @@ void method_workspace_put(struct json_text *json, const struct workspace *worksp
 {
 	json_text_put(json, "workspace", workspace_name(workspace));
 	json_text_put(json, "kind", workspace_kind_name(workspace_kind(workspace)));
-	json_text_key(json, "root");
-	json_text_string(json, workspace_visible(workspace));
+	json_text_put_text(json, "root", workspace_visible(workspace));
 }
 
 static void on_lost(void *context, enum tool_error error, const char *message)
@@ -39,8 +38,7 @@ static void on_lost(void *context, enum tool_error error, const char *message)
 	struct client_pending *pending = context;
 
 	if (pending->client)
-		answer_refusal(pending->client, pending->id_text,
-			&(struct refusal){.error = error, .sentence = message});
+		answer_refused(pending->client, pending->id_text, error, message);
 	pending_free(pending);
 }
 
@@ -67,8 +65,7 @@ static void put_key_horizon(
 {
 	if (!service->keys || tenant->limits.keys == 0)
 		return;
-	json_text_key(json, "key_horizon_ms");
-	json_text_int64(json, (int64_t)tenant->limits.key_horizon_ms);
+	json_text_put_uint64(json, "key_horizon_ms", tenant->limits.key_horizon_ms);
 }
 
 /* Called when the workspace is open. */
@@ -81,14 +78,11 @@ static void on_opened(void *context)
 	workspace_leave(pending->workspace, &pending->entry);
 	/* A reload may have withdrawn the permission meanwhile. */
 	if (client && !client_may_use(client, pending->workspace))
-		answer_refusal(client, pending->id_text,
-			&(struct refusal){.error = TOOL_FORBIDDEN, .sentence = NULL});
+		answer_refused(client, pending->id_text, TOOL_FORBIDDEN, NULL);
 	else if (client && open_for(client, pending->workspace) < 0)
-		answer_refusal(client, pending->id_text,
-			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
+		answer_refused(client, pending->id_text, TOOL_BUSY, "Out of memory");
 	else if (client && pending->id_text) {
 		client_answer_begin(client, &json, pending->id_text);
-		json_text_object_begin(&json);
 		method_workspace_put(&json, pending->workspace);
 		json_text_put(&json, "tenant", workspace_tenant(pending->workspace)->name);
 		json_text_put(
@@ -99,7 +93,6 @@ static void on_opened(void *context)
 			properties_put_listed(&json, workspace_properties(pending->workspace));
 		put_key_horizon(&json, client->service, workspace_tenant(pending->workspace));
 		isolation_write(&json, client->service->cgroup, pending->workspace);
-		json_text_object_end(&json);
 		client_answer_end(client, &json);
 	}
 	pending_free(pending);
@@ -127,8 +120,7 @@ static void wait_for(
 	struct client_pending *pending = calloc(1, sizeof(*pending));
 
 	if (!pending) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
+		answer_refused(client, request->id_text, TOOL_BUSY, "Out of memory");
 		workspace_release(workspace);
 		return;
 	}
@@ -477,8 +469,6 @@ static void answer_empty(struct client *client, const char *id_text)
 	if (!id_text)
 		return;
 	client_answer_begin(client, &json, id_text);
-	json_text_object_begin(&json);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -489,15 +479,13 @@ void method_workspace_close(struct client *client, struct jsonrpc_request *reque
 
 	if (!client_string_param(request->params, "workspace", &name) ||
 		!client_string_param(request->params, "tenant", &tenant)) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
-				.sentence = "workspace and tenant must be strings"});
+		answer_refused(client, request->id_text, TOOL_INVALID_ARGUMENTS,
+			"workspace and tenant must be strings");
 		return;
 	}
 	workspace = client_find_workspace(client, name, tenant);
 	if (!workspace) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){.error = TOOL_WORKSPACE_NOT_FOUND, .sentence = NULL});
+		answer_refused(client, request->id_text, TOOL_WORKSPACE_NOT_FOUND, NULL);
 		return;
 	}
 	tool_transaction_close(client, workspace);
@@ -523,8 +511,7 @@ static void on_emptied(void *context)
 			pending->client ? &pending->client->peer : NULL, workspace);
 	}
 	if (pending->client && error != TOOL_OK)
-		answer_refusal(
-			pending->client, pending->id_text, &(struct refusal){.error = error});
+		answer_refused(pending->client, pending->id_text, error, NULL);
 	else if (pending->client)
 		answer_empty(pending->client, pending->id_text);
 	pending_free(pending);
@@ -547,8 +534,8 @@ static void begin_removal(
 		on_emptied(pending);
 	if (r >= 0)
 		return;
-	answer_refusal(client, pending ? pending->id_text : request->id_text,
-		&(struct refusal){.error = TOOL_BUSY, .sentence = "Out of memory"});
+	answer_refused(
+		client, pending ? pending->id_text : request->id_text, TOOL_BUSY, "Out of memory");
 	workspace_set_removing(workspace, false);
 	if (pending)
 		pending_free(pending);
@@ -566,10 +553,9 @@ void method_workspace_remove(struct client *client, struct jsonrpc_request *requ
 
 	if (!client_string_param(request->params, "workspace", &name) || !name.data ||
 		!client_string_param(request->params, "tenant", &tenant_name)) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){.error = TOOL_INVALID_ARGUMENTS,
-				.sentence = "workspace must be the name of a managed workspace, "
-					    "and tenant must be a string"});
+		answer_refused(client, request->id_text, TOOL_INVALID_ARGUMENTS,
+			"workspace must be the name of a managed workspace, "
+			"and tenant must be a string");
 		return;
 	}
 	tenant = client_tenant(client, tenant_name);
@@ -598,9 +584,7 @@ void method_workspace_remove(struct client *client, struct jsonrpc_request *requ
 	client_drop_workspace(client, workspace);
 	if (workspace_users(workspace) - session_count(workspace) > 1 ||
 		client_calls(client) >= LIMIT_CALLS_PER_CONNECTION) {
-		answer_refusal(client, request->id_text,
-			&(struct refusal){
-				.error = TOOL_BUSY, .sentence = "The workspace is in use"});
+		answer_refused(client, request->id_text, TOOL_BUSY, "The workspace is in use");
 		workspace_release(workspace);
 		return;
 	}

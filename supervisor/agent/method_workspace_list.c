@@ -16,6 +16,7 @@
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/base/loop_turn.h"
+#include "supervisor/base/unix_time.h"
 #include "supervisor/config/config.h"
 #include "supervisor/connection/client_state.h"
 #include "supervisor/schedule/usage.h"
@@ -65,30 +66,19 @@ static TAILQ_HEAD(, listing) waiting = TAILQ_HEAD_INITIALIZER(waiting);
 /* Writes when the managed workspace @name was made; null if that is not known. */
 static void put_created(struct listing *listing, const char *name)
 {
-	char text[sizeof("2026-01-01T00:00:00Z") + 16];
-	struct tm tm;
+	char text[RFC3339_BYTES];
 	time_t created;
+	bool known = name && managed_created_in(listing->managed, name, &created) == 0;
 
-	json_text_key(&listing->json, "created");
-	if (name && managed_created_in(listing->managed, name, &created) == 0 &&
-		gmtime_r(&created, &tm) && strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
-		json_text_string(&listing->json, text_from(text));
-	else
-		json_text_null(&listing->json);
+	json_text_put(&listing->json, "created",
+		known ? rfc3339_seconds((int64_t)created * 1000, text) : NULL);
 }
 
 /* Writes what was measured last; null if nothing was. */
 static void put_size(struct json_text *json, int64_t bytes, int64_t files)
 {
-	if (bytes < 0) {
-		json_text_key(json, "bytes");
-		json_text_null(json);
-		json_text_key(json, "files");
-		json_text_null(json);
-		return;
-	}
-	json_text_put_number(json, "bytes", bytes);
-	json_text_put_number(json, "files", files);
+	json_text_put_known(json, "bytes", bytes);
+	json_text_put_known(json, "files", bytes < 0 ? -1 : files);
 }
 
 static const char *tenant_name(const struct listing *listing)
@@ -135,8 +125,7 @@ static void put_used(struct listing *listing, struct workspace *workspace, const
 	json_text_object_begin(&listing->json);
 	method_workspace_put(&listing->json, workspace);
 	json_text_put(&listing->json, "tenant", tenant_name(listing));
-	json_text_key(&listing->json, "open");
-	json_text_bool(&listing->json, workspace_is_open(workspace));
+	json_text_put_bool(&listing->json, "open", workspace_is_open(workspace));
 	put_created(listing, name);
 	workspace_look_at_disk(workspace);
 	workspace_get_info(workspace, &info);
@@ -167,8 +156,7 @@ static void put_managed(struct listing *listing, const char *name)
 	json_text_put(&listing->json, "kind", "managed");
 	json_text_put(&listing->json, "root", root);
 	json_text_put(&listing->json, "tenant", tenant_name(listing));
-	json_text_key(&listing->json, "open");
-	json_text_bool(&listing->json, false);
+	json_text_put_bool(&listing->json, "open", false);
 	put_created(listing, name);
 	put_size(&listing->json, -1, -1);
 	properties_put_listed(&listing->json, &properties);
@@ -394,9 +382,9 @@ static void answer(struct client *client, const char *id_text, struct listing *l
 		client_answer_busy(client, id_text, "Out of memory");
 		return;
 	}
-	client_answer_begin(client, &json, id_text);
+	client_value_begin(client, &json, id_text);
 	json_text_take(&json, listing->text);
-	client_answer_end(client, &json);
+	client_value_end(client, &json);
 }
 
 static void on_end(void *context)

@@ -77,10 +77,8 @@ static void answer(struct client *client, const char *id_text, const struct work
 	if (!id_text)
 		return;
 	client_answer_begin(client, &json, id_text);
-	json_text_object_begin(&json);
 	json_text_put(&json, "workspace", workspace_name(workspace));
 	properties_put_listed(&json, workspace_properties(workspace));
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 

@@ -30,6 +30,24 @@ void answer_refusal(struct client *client, const char *id_text, const struct ref
 		refusal_text(refusal), params ? NULL : tool_error_name(refusal->error));
 }
 
+void answer_refused(
+	struct client *client, const char *id_text, enum tool_error error, const char *sentence)
+{
+	answer_refusal(client, id_text, &(struct refusal){.error = error, .sentence = sentence});
+}
+
+bool agent_text_param(struct client *client, const struct jsonrpc_request *request,
+	const char *name, struct text *ret)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+
+	if (client_string_param(request->params, name, ret))
+		return true;
+	(void)refusal_format(&refusal, TOOL_INVALID_ARGUMENTS, "%s must be a string", name);
+	answer_refusal(client, request->id_text, &refusal);
+	return false;
+}
+
 void pending_free(struct client_pending *pending)
 {
 	if (pending->client) {
@@ -62,19 +80,16 @@ bool pending_answer_begin(const struct client_pending *pending, enum tool_error 
 	if (!pending->client || !pending->id_text)
 		return false;
 	if (error != TOOL_OK) {
-		answer_refusal(pending->client, pending->id_text,
-			&(struct refusal){.error = error, .sentence = why});
+		answer_refused(pending->client, pending->id_text, error, why);
 		return false;
 	}
 	client_answer_begin(pending->client, json, pending->id_text);
-	json_text_object_begin(json);
 	json_text_put(json, "workspace", workspace_name(pending->workspace));
 	return true;
 }
 
 void pending_answer_end(const struct client_pending *pending, struct json_text *json)
 {
-	json_text_object_end(json);
 	client_answer_end(pending->client, json);
 }
 

@@ -4,6 +4,7 @@
 /* Requests about a workspace that are answered later. */
 
 #include "common/errors.h"
+#include "common/text.h"
 
 #include <stdbool.h>
 
@@ -18,6 +19,13 @@ struct client_pending;
  * Nothing if @id_text is NULL.
  */
 void answer_refusal(struct client *client, const char *id_text, const struct refusal *refusal);
+/** The same; the sentence NULL is that of @error. */
+void answer_refused(
+	struct client *client, const char *id_text, enum tool_error error, const char *sentence);
+
+/** As jsonrpc_string_param(); answers @request itself before it returns false. */
+bool agent_text_param(struct client *client, const struct jsonrpc_request *request,
+	const char *name, struct text *ret);
 
 /** Makes @pending, which is zeroed, the operation that will answer @request. */
 void pending_begin(

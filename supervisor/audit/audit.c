@@ -225,8 +225,7 @@ static void end(struct audit *audit, struct json_text *json)
 
 static void put_cut(struct json_text *json, const char *key, struct text text, size_t max)
 {
-	json_text_key(json, key);
-	json_text_string(json, utf8_cut(text, max));
+	json_text_put_text(json, key, utf8_cut(text, max));
 }
 
 static void put_ids(struct json_text *json, uid_t uid, gid_t gid, pid_t pid)
@@ -301,7 +300,7 @@ static void record_denied(struct audit *audit, const struct call_info *info,
 	if (denial)
 		json_text_put_number(&json, "port", denial->port);
 	json_text_put(&json, "reason", denial ? egress_reason_name(denial->reason) : NULL);
-	json_text_put_number(&json, "count", (int64_t)count);
+	json_text_put_uint64(&json, "count", count);
 	end(audit, &json);
 }
 
@@ -314,9 +313,9 @@ static void record_closed(
 	json_text_put(&json, "host", host->host[0] ? host->host : NULL);
 	if (host->host[0])
 		json_text_put_number(&json, "port", host->port);
-	json_text_put_number(&json, "connections", (int64_t)host->connections);
-	json_text_put_number(&json, "bytes_in", (int64_t)host->bytes_in);
-	json_text_put_number(&json, "bytes_out", (int64_t)host->bytes_out);
+	json_text_put_uint64(&json, "connections", host->connections);
+	json_text_put_uint64(&json, "bytes_in", host->bytes_in);
+	json_text_put_uint64(&json, "bytes_out", host->bytes_out);
 	end(audit, &json);
 }
 

@@ -108,3 +108,59 @@ static inline void json_text_put_bool(struct json_text *json, const char *key, b
 	json_text_key(json, key);
 	json_text_bool(json, value);
 }
+
+static inline void json_text_put_uint64(struct json_text *json, const char *key, uint64_t value)
+{
+	json_text_key(json, key);
+	json_text_uint64(json, value);
+}
+
+static inline void json_text_put_text(struct json_text *json, const char *key, struct text value)
+{
+	json_text_key(json, key);
+	json_text_string(json, value);
+}
+
+static inline void json_text_put_null(struct json_text *json, const char *key)
+{
+	json_text_key(json, key);
+	json_text_null(json);
+}
+
+/** @value as json_text_raw(). */
+static inline void json_text_put_raw(struct json_text *json, const char *key, struct text value)
+{
+	json_text_key(json, key);
+	json_text_raw(json, value);
+}
+
+/** @value as json_text_take(). */
+static inline void json_text_put_taken(
+	struct json_text *json, const char *key, struct evbuffer *value)
+{
+	json_text_key(json, key);
+	json_text_take(json, value);
+}
+
+/** A negative @value, which is not known, becomes null. */
+static inline void json_text_put_known(struct json_text *json, const char *key, int64_t value)
+{
+	if (value < 0)
+		json_text_put_null(json, key);
+	else
+		json_text_put_number(json, key, value);
+}
+
+/** Begins an object, which json_text_object_end() ends. */
+static inline void json_text_put_object(struct json_text *json, const char *key)
+{
+	json_text_key(json, key);
+	json_text_object_begin(json);
+}
+
+/** Begins an array, which json_text_array_end() ends. */
+static inline void json_text_put_array(struct json_text *json, const char *key)
+{
+	json_text_key(json, key);
+	json_text_array_begin(json);
+}

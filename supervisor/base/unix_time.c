@@ -38,6 +38,17 @@ void rfc3339_put(int64_t unix_ms, char ret[RFC3339_BYTES])
 	snprintf(ret + len, RFC3339_BYTES - len, ".%03dZ", (int)(unix_ms % 1000));
 }
 
+const char *rfc3339_seconds(int64_t unix_ms, char ret[RFC3339_BYTES])
+{
+	time_t seconds = (time_t)(unix_ms / 1000);
+	struct tm tm;
+
+	return unix_ms > 0 && gmtime_r(&seconds, &tm) &&
+			       strftime(ret, RFC3339_BYTES, "%Y-%m-%dT%H:%M:%SZ", &tm) > 0
+		       ? ret
+		       : NULL;
+}
+
 /* Takes @digits digits from the beginning of @text. */
 static bool take_number(struct text *text, size_t digits, int *ret)
 {

@@ -73,9 +73,8 @@ static const char *const variables[] = {
  */
 static const char git_ssh[] =
 	"GIT_SSH_COMMAND=ssh -o 'ProxyCommand=sh -c \"if command -v ncat >/dev/null; then exec "
-	"ncat "
-	"--proxy-type http --proxy @:# %h %p; elif command -v socat >/dev/null; then exec socat - "
-	"PROXY:@:%h:%p,proxyport=#; else exec nc -X connect -x @:# %h %p; fi\"'";
+	"ncat --proxy-type http --proxy @:# %h %p; elif command -v socat >/dev/null; then exec "
+	"socat - PROXY:@:%h:%p,proxyport=#; else exec nc -X connect -x @:# %h %p; fi\"'";
 
 _Static_assert(ARRAY_SIZE(variables) + 1 <= LIMIT_NETWORK_ENV_COUNT, "the worker counts them");
 
@@ -190,17 +189,14 @@ static const char *const sentences[EGRESS_REASON_END] = {
 	[EGRESS_RULE_DENIED] = "is denied in this workspace",
 	[EGRESS_PORT] = "is not allowed in this workspace: the host is, but not this port",
 	[EGRESS_PRIVATE_ADDRESS] =
-		"is not allowed in this workspace: its address is not one of the "
-		"public Internet",
+		"is not allowed in this workspace: its address is not one of the public Internet",
 	[EGRESS_SNI_MISMATCH] =
-		"was not connected: the program did not speak TLS to the host that it "
-		"had named",
+		"was not connected: the program did not speak TLS to the host that it had named",
 	[EGRESS_DNS_FAILED] = "was not connected: the name has no address",
 	[EGRESS_LIMIT] = "was not connected: a limit of the network of this workspace is reached",
 	[EGRESS_UPSTREAM_FAILED] = "did not accept the connection",
-	[EGRESS_BAD_REQUEST] =
-		"was not connected: the program did not ask as the client of an HTTP or "
-		"SOCKS5 proxy does",
+	[EGRESS_BAD_REQUEST] = "was not connected: the program did not ask as the client of an "
+			       "HTTP or SOCKS5 proxy does",
 	[EGRESS_UNKNOWN_SECRET] = "stands for no secret of this workspace",
 };
 
@@ -263,8 +259,7 @@ void call_network_note(
 		notes_add(notes,
 			"%s is this workspace itself, which the proxy does not reach: the program "
 			"must connect to it without the proxy (NO_PROXY has it), as curl --noproxy "
-			"'*' "
-			"does%s",
+			"'*' does%s",
 			name, others);
 		return;
 	}
@@ -285,41 +280,32 @@ void call_network_note(
 		notes_add(notes, "%s %s%s", name, sentence, others);
 }
 
-static void put_number(struct json_text *json, const char *key, uint64_t value)
-{
-	json_text_key(json, key);
-	json_text_uint64(json, value);
-}
-
 static void put_denial(struct json_text *json, const struct network_denial *denial)
 {
 	json_text_object_begin(json);
 	json_text_put(json, "host", denial->host);
-	put_number(json, "port", denial->port);
+	json_text_put_uint64(json, "port", denial->port);
 	json_text_put(json, "reason", egress_reason_name(denial->reason));
-	put_number(json, "count", denial->count);
+	json_text_put_uint64(json, "count", denial->count);
 	json_text_put(json, "via", egress_via_name(denial->via));
 	json_text_object_end(json);
 }
 
 void call_network_write(struct json_text *json, const struct network_use *use)
 {
-	json_text_key(json, "network");
-	json_text_object_begin(json);
-	put_number(json, "connections", use->connections);
-	put_number(json, "bytes_in", use->bytes_in);
-	put_number(json, "bytes_out", use->bytes_out);
-	json_text_key(json, "denied");
-	json_text_array_begin(json);
+	json_text_put_object(json, "network");
+	json_text_put_uint64(json, "connections", use->connections);
+	json_text_put_uint64(json, "bytes_in", use->bytes_in);
+	json_text_put_uint64(json, "bytes_out", use->bytes_out);
+	json_text_put_array(json, "denied");
 	for (size_t i = 0; i < use->n_denials; i++)
 		put_denial(json, &use->denials[i]);
 	json_text_array_end(json);
 	if (network_use_unlisted(use) > 0)
-		put_number(json, "denied_unlisted", network_use_unlisted(use));
+		json_text_put_uint64(json, "denied_unlisted", network_use_unlisted(use));
 	/* It did not come while the answer waited for it. */
 	if (use->is_ending && !use->is_summed) {
-		json_text_key(json, "incomplete");
-		json_text_bool(json, true);
+		json_text_put_bool(json, "incomplete", true);
 	}
 	json_text_object_end(json);
 }

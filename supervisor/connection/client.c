@@ -275,10 +275,31 @@ void client_free(struct client *client)
 	free(client);
 }
 
-void client_answer_begin(struct client *client, struct json_text *ret_json, const char *id_text)
+void client_value_begin(struct client *client, struct json_text *ret_json, const char *id_text)
 {
 	*ret_json = json_text(client->connection.output);
 	jsonrpc_result_begin(ret_json, id_text);
+}
+
+static void value_end_with(struct client *client, struct json_text *json, struct text payload)
+{
+	/*
+	 * If memory is out the message is incomplete; the connection ends when it finds that in the
+	 * buffer.
+	 */
+	(void)jsonrpc_end_with(json, payload);
+	client->connection.wrote(client->connection.context);
+}
+
+void client_value_end(struct client *client, struct json_text *json)
+{
+	value_end_with(client, json, (struct text){NULL, 0});
+}
+
+void client_answer_begin(struct client *client, struct json_text *ret_json, const char *id_text)
+{
+	client_value_begin(client, ret_json, id_text);
+	json_text_object_begin(ret_json);
 }
 
 void client_answer_end(struct client *client, struct json_text *json)
@@ -288,12 +309,8 @@ void client_answer_end(struct client *client, struct json_text *json)
 
 void client_answer_end_with(struct client *client, struct json_text *json, struct text payload)
 {
-	/*
-	 * If memory is out the message is incomplete; the connection ends when it finds that in the
-	 * buffer.
-	 */
-	(void)jsonrpc_end_with(json, payload);
-	client->connection.wrote(client->connection.context);
+	json_text_object_end(json);
+	value_end_with(client, json, payload);
 }
 
 struct client_pending *client_find_preview(
@@ -670,9 +687,7 @@ void client_tell_retiring(struct client *client)
 		return;
 	client->told_retiring = client->service->retirings;
 	jsonrpc_notification_begin(&json, "service.retiring");
-	json_text_object_begin(&json);
-	json_text_key(&json, "within_ms");
-	json_text_uint64(&json, client->service->config->host.retire_ms);
+	json_text_put_uint64(&json, "within_ms", client->service->config->host.retire_ms);
 	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }

@@ -182,11 +182,18 @@ struct client {
 /** Holds the present configuration in place of the one by which the client was authorized. */
 void client_take_config(struct client *client);
 
-/* Write the answers to a request, each one complete line; nothing if @id_text is NULL. */
+/*
+ * Write the answers to a request, each one complete line; nothing if @id_text is NULL. An answer's
+ * result is an object, whose members the caller writes.
+ */
 void client_answer_begin(struct client *client, struct json_text *ret_json, const char *id_text);
+/* These end also a notification (jsonrpc.h). */
 void client_answer_end(struct client *client, struct json_text *json);
 /* The same, with bytes that follow the line; the message says how many. */
 void client_answer_end_with(struct client *client, struct json_text *json, struct text payload);
+/* The same for a result that the caller writes as one value. */
+void client_value_begin(struct client *client, struct json_text *ret_json, const char *id_text);
+void client_value_end(struct client *client, struct json_text *json);
 void client_answer_error(struct client *client, const char *id_text, enum jsonrpc_code code,
 	const char *message, const char *data_code);
 /* Answers that memory or descriptors ran out for a moment. */

@@ -253,8 +253,7 @@ void jsonrpc_fault_free(struct jsonrpc_fault *fault)
 static void message_begin(struct json_text *json)
 {
 	json_text_object_begin(json);
-	json_text_key(json, "jsonrpc");
-	json_text_string(json, TEXT_LITERAL("2.0"));
+	json_text_put_text(json, "jsonrpc", TEXT_LITERAL("2.0"));
 }
 
 const char jsonrpc_no_id[] = "";
@@ -263,8 +262,7 @@ static void write_id(struct json_text *json, const char *id_text)
 {
 	if (id_text == jsonrpc_no_id)
 		return;
-	json_text_key(json, "id");
-	json_text_raw(json, id_text ? text_from(id_text) : TEXT_LITERAL("null"));
+	json_text_put_raw(json, "id", id_text ? text_from(id_text) : TEXT_LITERAL("null"));
 }
 
 void jsonrpc_result_begin(struct json_text *json, const char *id_text)
@@ -277,9 +275,8 @@ void jsonrpc_result_begin(struct json_text *json, const char *id_text)
 void jsonrpc_notification_begin(struct json_text *json, const char *method)
 {
 	message_begin(json);
-	json_text_key(json, "method");
-	json_text_string(json, text_from(method));
-	json_text_key(json, "params");
+	json_text_put_text(json, "method", text_from(method));
+	json_text_put_object(json, "params");
 }
 
 int jsonrpc_end(struct json_text *json)
@@ -301,12 +298,9 @@ void jsonrpc_error_begin(
 {
 	message_begin(json);
 	write_id(json, id_text);
-	json_text_key(json, "error");
-	json_text_object_begin(json);
-	json_text_key(json, "code");
-	json_text_int64(json, code);
-	json_text_key(json, "message");
-	json_text_string(json, text_from(message));
+	json_text_put_object(json, "error");
+	json_text_put_number(json, "code", code);
+	json_text_put_text(json, "message", text_from(message));
 }
 
 int jsonrpc_error_end(struct json_text *json)
@@ -322,10 +316,8 @@ int jsonrpc_error(struct evbuffer *out, const char *id_text, enum jsonrpc_code c
 
 	jsonrpc_error_begin(&json, id_text, code, message);
 	if (data_code) {
-		json_text_key(&json, "data");
-		json_text_object_begin(&json);
-		json_text_key(&json, "code");
-		json_text_string(&json, text_from(data_code));
+		json_text_put_object(&json, "data");
+		json_text_put_text(&json, "code", text_from(data_code));
 		json_text_object_end(&json);
 	}
 	return jsonrpc_error_end(&json);
@@ -337,8 +329,7 @@ int jsonrpc_moved(struct evbuffer *out, const char *id_text, enum jsonrpc_code c
 	struct json_text json = json_text(out);
 
 	jsonrpc_error_begin(&json, id_text, code, message);
-	json_text_key(&json, "data");
-	json_text_object_begin(&json);
+	json_text_put_object(&json, "data");
 	json_text_put(&json, "code", "MOVED");
 	json_text_put(&json, "node", node);
 	json_text_put_bool(&json, "exists", exists);
@@ -352,12 +343,9 @@ int jsonrpc_busy(struct evbuffer *out, const char *id_text, enum jsonrpc_code co
 	struct json_text json = json_text(out);
 
 	jsonrpc_error_begin(&json, id_text, code, message);
-	json_text_key(&json, "data");
-	json_text_object_begin(&json);
-	json_text_key(&json, "code");
-	json_text_string(&json, TEXT_LITERAL("BUSY"));
-	json_text_key(&json, "retry_after_ms");
-	json_text_int64(&json, retry_after_ms);
+	json_text_put_object(&json, "data");
+	json_text_put_text(&json, "code", TEXT_LITERAL("BUSY"));
+	json_text_put_number(&json, "retry_after_ms", retry_after_ms);
 	json_text_object_end(&json);
 	return jsonrpc_error_end(&json);
 }

@@ -93,8 +93,8 @@ void jsonrpc_fault_free(struct jsonrpc_fault *fault);
 void jsonrpc_result_begin(struct json_text *json, const char *id_text);
 
 /**
- * Begins a notification. The caller writes one value, an object, as its params, and calls
- * jsonrpc_end().
+ * Begins a notification and its params, an object. The caller writes its members, ends it, and
+ * calls jsonrpc_end().
  */
 void jsonrpc_notification_begin(struct json_text *json, const char *method);
 

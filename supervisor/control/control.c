@@ -23,8 +23,7 @@ void control_put_call(struct json_text *json, const struct call_info *info, size
 	json_text_put(json, "tenant", info->tenant->name);
 	json_text_put(json, "workspace", workspace_name(info->workspace));
 	json_text_put(json, "tool", info->tool);
-	json_text_key(json, info->is_command ? "command" : "subject");
-	json_text_string(json, cut);
+	json_text_put_text(json, info->is_command ? "command" : "subject", cut);
 	json_text_put_bool(json, "cut", cut.len < info->subject.len);
 }
 

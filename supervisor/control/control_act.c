@@ -64,10 +64,8 @@ void control_kill(struct client *client, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	json_text_put_number(&json, "told", killing.told);
 	json_text_put_number(&json, "already_ending", killing.ending);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -118,12 +116,10 @@ static void set_draining(
 		return;
 	call_foreach(count_call, &calls);
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	json_text_put_bool(&json, "draining", draining);
 	if (moved_to)
 		json_text_put(&json, "moved_to", moved_to);
 	json_text_put_number(&json, "calls", calls);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -177,8 +173,6 @@ void control_reload(struct client *client, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_put_number(&json, "tenants", (int64_t)service->config->n_tenants);
-	json_text_object_end(&json);
+	json_text_put_uint64(&json, "tenants", service->config->n_tenants);
 	client_answer_end(client, &json);
 }

@@ -121,15 +121,12 @@ void control_doctor(struct client *client, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_key(&json, "features");
-	json_text_array_begin(&json);
+	json_text_put_array(&json, "features");
 	features_each(put_feature, &json);
 	if (client->service->config->from_file)
 		put_tasks(&json, client->service->config);
 	if (said)
 		put_filter(&json, client->service->config, said);
 	json_text_array_end(&json);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }

@@ -26,14 +26,12 @@ static void begin(struct client *client, struct json_text *json, const char *eve
 {
 	*json = json_text(client->connection.output);
 	jsonrpc_notification_begin(json, "event");
-	json_text_object_begin(json);
 	json_text_put(json, "event", event);
 	json_text_put_number(json, "time_ms", clock_unix_ms());
 }
 
 static void end(struct client *client, struct json_text *json)
 {
-	json_text_object_end(json);
 	client_answer_end(client, json);
 }
 
@@ -85,7 +83,7 @@ static void tell(struct control_watcher *watcher, const struct call_info *info,
 			observation->error == TOOL_OK ? NULL : tool_error_name(observation->error));
 		json_text_put(&json, "ended_by",
 			observation->io ? ended_by_name(observation->ended_by) : NULL);
-		json_text_put_number(&json, "wall_us", (int64_t)observation->wall_us);
+		json_text_put_uint64(&json, "wall_us", observation->wall_us);
 	} else {
 		json_text_put_number(&json, "deadline_ms", info->timeout_ms);
 	}
@@ -163,7 +161,7 @@ static void put_refused(void *context, struct json_text *json)
 	put_cut(json, "tool", text_or_none(refused->tool));
 	json_text_put(json, "code", refused->code);
 	put_cut(json, "message", text_or_none(refused->message));
-	json_text_put_number(json, "untold", (int64_t)event->untold);
+	json_text_put_uint64(json, "untold", event->untold);
 }
 
 bool control_events_due(struct refusals_told *told, uint64_t *ret_untold)
@@ -224,7 +222,5 @@ void control_events(struct client *client, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }

@@ -49,13 +49,11 @@ static bool begin(struct client *client, const struct jsonrpc_request *request, 
 	if (request->notification)
 		return false;
 	client_answer_begin(client, &look->json, request->id_text);
-	json_text_object_begin(&look->json);
 	return true;
 }
 
 static void end(struct client *client, struct look *look)
 {
-	json_text_object_end(&look->json);
 	client_answer_end(client, &look->json);
 }
 
@@ -160,8 +158,7 @@ static void put_disk(struct json_text *json, const struct cgroup *cgroup, bool h
 
 static void put_enforcement(struct json_text *json, const struct cgroup *cgroup, bool classes)
 {
-	json_text_key(json, "enforcement");
-	json_text_array_begin(json);
+	json_text_put_array(json, "enforcement");
 	put_limit(json, cgroup, "memory", cgroup_enforcer_of_memory(cgroup), "memory controller");
 	put_limit(
 		json, cgroup, "processes", cgroup_enforcer_of_processes(cgroup), "pids controller");
@@ -186,8 +183,7 @@ static void put_amount(struct json_text *json, const char *name, uint64_t amount
 		json_text_put_number(json, name, amount < INT64_MAX ? (int64_t)amount : INT64_MAX);
 		return;
 	}
-	json_text_key(json, name);
-	json_text_null(json);
+	json_text_put_null(json, name);
 }
 
 static void put_budget(void *context, const struct shared_budget_view *budget)
@@ -207,8 +203,7 @@ static void put_tasks(struct json_text *json, const struct config *config)
 	struct workspaces_tasks_view tasks;
 
 	workspaces_tasks(config, &tasks);
-	json_text_key(json, "tasks");
-	json_text_object_begin(json);
+	json_text_put_object(json, "tasks");
 	put_amount(json, "of_host", tasks.most);
 	json_text_put(json, "limited_by", tasks.limited_by);
 	put_amount(json, "left", tasks.most < SHARED_BUDGET_UNLIMITED ? tasks.left : tasks.most);
@@ -218,8 +213,7 @@ static void put_tasks(struct json_text *json, const struct config *config)
 
 static void put_budgets(struct json_text *json)
 {
-	json_text_key(json, "shared_budgets");
-	json_text_array_begin(json);
+	json_text_put_array(json, "shared_budgets");
 	shared_budgets_each(put_budget, json);
 	json_text_array_end(json);
 }
@@ -242,16 +236,14 @@ static void put_refused(struct json_text *json, const struct service *service)
 
 	for (size_t i = 0; i < ADMISSION_REASONS; i++)
 		refused += service->admission.refused[i];
-	json_text_put_number(json, "refused", (int64_t)refused);
-	json_text_put_number(json, "commands_limit", (int64_t)service->config->host.commands);
-	json_text_put_number(
-		json, "commands_per_cpu", (int64_t)service->config->host.commands_per_cpu);
+	json_text_put_uint64(json, "refused", refused);
+	json_text_put_uint64(json, "commands_limit", service->config->host.commands);
+	json_text_put_uint64(json, "commands_per_cpu", service->config->host.commands_per_cpu);
 	if (scheduler_soft_limit(service->admission.scheduler, &soft_limit)) {
-		json_text_put_number(json, "commands_soft_limit", (int64_t)soft_limit);
+		json_text_put_uint64(json, "commands_soft_limit", soft_limit);
 		return;
 	}
-	json_text_key(json, "commands_soft_limit");
-	json_text_null(json);
+	json_text_put_null(json, "commands_soft_limit");
 }
 
 /* Adds up all tenants. */
@@ -276,10 +268,10 @@ static void put_audit(struct json_text *json, const struct audit *audit)
 	json_text_object_begin(json);
 	json_text_put_bool(json, "required", state.required);
 	json_text_put(json, "error", state.error != 0 ? strerror(state.error) : NULL);
-	json_text_put_number(json, "lines", (int64_t)state.lines);
+	json_text_put_uint64(json, "lines", state.lines);
 	json_text_put(json, "hash", state.hash);
-	json_text_put_number(json, "lost", (int64_t)state.lost);
-	json_text_put_number(json, "queued_bytes", (int64_t)state.queued_bytes);
+	json_text_put_uint64(json, "lost", state.lost);
+	json_text_put_uint64(json, "queued_bytes", state.queued_bytes);
 	json_text_put(json, "refusing", audit_forbids(audit));
 	json_text_object_end(json);
 }
@@ -297,25 +289,22 @@ static void put_keys(struct json_text *json, const struct service *service)
 	json_text_object_begin(json);
 	json_text_put(json, "journal", journal.durable ? "durable" : "fast");
 	json_text_put(json, "error", journal.error != 0 ? strerror(journal.error) : NULL);
-	json_text_put_number(json, "journal_bytes", (int64_t)journal.bytes);
-	json_text_put_number(json, "queued_bytes", (int64_t)journal.queued_bytes);
-	json_text_put_number(json, "keys", (int64_t)keys.keys);
-	json_text_put_number(json, "replayed", (int64_t)keys.replayed);
-	json_text_put_number(json, "joined", (int64_t)keys.joined);
-	json_text_put_number(json, "conflicts", (int64_t)keys.conflicts);
-	json_text_put_number(json, "unknown", (int64_t)keys.unknown);
-	json_text_put_number(json, "resolved", (int64_t)keys.resolved);
-	json_text_key(json, "tenants");
-	json_text_array_begin(json);
+	json_text_put_uint64(json, "journal_bytes", journal.bytes);
+	json_text_put_uint64(json, "queued_bytes", journal.queued_bytes);
+	json_text_put_uint64(json, "keys", keys.keys);
+	json_text_put_uint64(json, "replayed", keys.replayed);
+	json_text_put_uint64(json, "joined", keys.joined);
+	json_text_put_uint64(json, "conflicts", keys.conflicts);
+	json_text_put_uint64(json, "unknown", keys.unknown);
+	json_text_put_uint64(json, "resolved", keys.resolved);
+	json_text_put_array(json, "tenants");
 	for (size_t i = 0; i < service->config->n_tenants; i++) {
 		const struct tenant *tenant = service->config->tenants[i];
 
 		json_text_object_begin(json);
 		json_text_put(json, "tenant", tenant->name);
-		json_text_put_number(
-			json, "keys", (int64_t)keys_of_tenant(service->keys, tenant->name));
-		json_text_put_number(
-			json, "key_horizon_ms", (int64_t)tenant->limits.key_horizon_ms);
+		json_text_put_uint64(json, "keys", keys_of_tenant(service->keys, tenant->name));
+		json_text_put_uint64(json, "key_horizon_ms", tenant->limits.key_horizon_ms);
 		json_text_object_end(json);
 	}
 	json_text_array_end(json);
@@ -327,13 +316,11 @@ static void put_old_daemon(struct json_text *json, const struct service *service
 {
 	if (service->old_daemon.pid == 0)
 		return;
-	json_text_key(json, "old_daemon");
-	json_text_object_begin(json);
+	json_text_put_object(json, "old_daemon");
 	json_text_put_number(json, "pid", service->old_daemon.pid);
-	json_text_put_number(
-		json, "workspaces", (int64_t)elsewhere_count(service->old_daemon.workspaces));
-	json_text_put_number(json, "commands", (int64_t)service->old_daemon.commands);
-	json_text_put_number(json, "copies", (int64_t)service->old_daemon.copies);
+	json_text_put_uint64(json, "workspaces", elsewhere_count(service->old_daemon.workspaces));
+	json_text_put_uint64(json, "commands", service->old_daemon.commands);
+	json_text_put_uint64(json, "copies", service->old_daemon.copies);
 	json_text_object_end(json);
 }
 
@@ -346,10 +333,9 @@ static void put_template_memory(struct json_text *json, const struct config *con
 		return;
 	for (size_t i = 0; i < config->n_tenants; i++)
 		bytes += (int64_t)config->tenants[i]->usage->template_memory;
-	json_text_key(json, "template_memory");
-	json_text_object_begin(json);
+	json_text_put_object(json, "template_memory");
 	json_text_put_number(json, "bytes", bytes);
-	json_text_put_number(json, "limit_bytes", (int64_t)config->host.template_memory_bytes);
+	json_text_put_uint64(json, "limit_bytes", config->host.template_memory_bytes);
 	json_text_object_end(json);
 }
 
@@ -370,25 +356,23 @@ void control_status(struct client *client, struct jsonrpc_request *request)
 	json_text_put(
 		&look.json, "role", client->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
 	json_text_put_number(&look.json, "uptime_ms", uptime_ms(service));
-	json_text_put_number(&look.json, "tenants", (int64_t)service->config->n_tenants);
-	json_text_put_number(&look.json, "connections", (int64_t)service->connections);
-	json_text_put_number(
-		&look.json, "control_connections", (int64_t)service->control_connections);
+	json_text_put_uint64(&look.json, "tenants", service->config->n_tenants);
+	json_text_put_uint64(&look.json, "connections", service->connections);
+	json_text_put_uint64(&look.json, "control_connections", service->control_connections);
 	json_text_put_number(&look.json, "calls", look.calls);
 	json_text_put_number(&look.json, "calls_waiting", look.waiting);
 	json_text_put_number(&look.json, "commands_running", look.commands);
 	put_old_daemon(&look.json, service);
-	json_text_put_number(&look.json, "memory_bound", (int64_t)memory_bound(service->config));
-	json_text_put_number(&look.json, "unread_bytes", (int64_t)service->unread.bytes);
+	json_text_put_uint64(&look.json, "memory_bound", memory_bound(service->config));
+	json_text_put_uint64(&look.json, "unread_bytes", service->unread.bytes);
 	put_refused(&look.json, service);
-	json_text_put_number(&look.json, "cells_lost", (int64_t)counts->lost);
-	json_text_put_number(&look.json, "files_processes_lost", (int64_t)counts->files_lost);
-	json_text_put_number(&look.json, "cells_ended_idle", (int64_t)counts->idle_ended);
+	json_text_put_uint64(&look.json, "cells_lost", counts->lost);
+	json_text_put_uint64(&look.json, "files_processes_lost", counts->files_lost);
+	json_text_put_uint64(&look.json, "cells_ended_idle", counts->idle_ended);
 	spare_cells_look(workspaces_spares(service->workspaces), &spares);
-	json_text_put_number(&look.json, "spare_cells", (int64_t)spares.ready);
-	json_text_put_number(&look.json, "spare_cells_used", (int64_t)spares.used);
-	json_text_key(&look.json, "workspaces");
-	json_text_object_begin(&look.json);
+	json_text_put_uint64(&look.json, "spare_cells", spares.ready);
+	json_text_put_uint64(&look.json, "spare_cells_used", spares.used);
+	json_text_put_object(&look.json, "workspaces");
 	for (enum cell_status i = 0; i < CELL_STATUSES; i++)
 		json_text_put_number(&look.json, cell_status_name(i), look.workspaces[i]);
 	json_text_object_end(&look.json);
@@ -419,8 +403,7 @@ static void begin_list(struct look *look, const char *name)
 {
 	look->listed = 0;
 	look->omitted = 0;
-	json_text_key(&look->json, name);
-	json_text_array_begin(&look->json);
+	json_text_put_array(&look->json, name);
 }
 
 /*
@@ -433,23 +416,12 @@ static void end_list(struct look *look, const char *omitted)
 		json_text_put_number(&look->json, omitted, look->omitted);
 }
 
-/* What is not known is null. */
-static void put_known(struct json_text *json, const char *name, int64_t value)
-{
-	if (value >= 0) {
-		json_text_put_number(json, name, value);
-		return;
-	}
-	json_text_key(json, name);
-	json_text_null(json);
-}
-
 static void put_usage(struct json_text *json, const struct usage_now *usage, uint64_t ended_cpu_us)
 {
-	put_known(json, "cpu_milli", usage->cpu_milli);
-	put_known(json, "memory_bytes", usage->memory_bytes);
-	put_known(json, "io_bytes_per_second", usage->io_per_s);
-	json_text_put_number(json, "ended_cpu_us", (int64_t)ended_cpu_us);
+	json_text_put_known(json, "cpu_milli", usage->cpu_milli);
+	json_text_put_known(json, "memory_bytes", usage->memory_bytes);
+	json_text_put_known(json, "io_bytes_per_second", usage->io_per_s);
+	json_text_put_uint64(json, "ended_cpu_us", ended_cpu_us);
 }
 
 static void put_workspace(void *context, struct workspace *workspace)
@@ -472,18 +444,18 @@ static void put_workspace(void *context, struct workspace *workspace)
 	json_text_put(json, "home", tenant_home_name(workspace_tenant(workspace)));
 	json_text_put(json, "state", cell_status_name(info.cell));
 	json_text_put(json, "trouble", info.trouble);
-	put_known(json, "trouble_age_ms", info.trouble ? info.trouble_age_ms : -1);
-	json_text_put_number(json, "users", (int64_t)info.users);
-	json_text_put_number(json, "running", (int64_t)info.running);
-	json_text_put_number(json, "commands", (int64_t)info.commands);
-	json_text_put_number(json, "waiting", (int64_t)info.waiting);
-	put_known(json, "age_ms", info.made_ms > 0 ? clock_unix_ms() - info.made_ms : -1);
+	json_text_put_known(json, "trouble_age_ms", info.trouble ? info.trouble_age_ms : -1);
+	json_text_put_uint64(json, "users", info.users);
+	json_text_put_uint64(json, "running", info.running);
+	json_text_put_uint64(json, "commands", info.commands);
+	json_text_put_uint64(json, "waiting", info.waiting);
+	json_text_put_known(json, "age_ms", info.made_ms > 0 ? clock_unix_ms() - info.made_ms : -1);
 	json_text_put_number(json, "idle_ms", info.idle_ms);
-	json_text_put_number(json, "checkpoints", (int64_t)workspace_checkpoints(workspace));
+	json_text_put_uint64(json, "checkpoints", workspace_checkpoints(workspace));
 	workspace_look_at_disk(workspace);
-	put_known(json, "disk_bytes", info.disk_bytes);
-	put_known(json, "disk_files", info.disk_files);
-	put_known(json, "disk_limit_bytes", info.disk_limit);
+	json_text_put_known(json, "disk_bytes", info.disk_bytes);
+	json_text_put_known(json, "disk_files", info.disk_files);
+	json_text_put_known(json, "disk_limit_bytes", info.disk_limit);
 	json_text_put(json, "disk_limited_by", info.disk_enforcer);
 	json_text_put_bool(json, "disk_partial", info.disk_partial);
 	usage = workspace_look(workspace);
@@ -550,15 +522,14 @@ void control_commands(struct client *client, struct jsonrpc_request *request)
 
 static void put_limits(struct json_text *json, const struct tenant_limits *limits)
 {
-	json_text_key(json, "limits");
-	json_text_object_begin(json);
-	json_text_put_number(json, "connections", (int64_t)limits->connections);
-	json_text_put_number(json, "calls", (int64_t)limits->calls);
-	json_text_put_number(json, "workspaces", (int64_t)limits->workspaces);
-	json_text_put_number(json, "workspaces_existing", (int64_t)limits->workspaces_existing);
-	json_text_put_number(json, "commands", (int64_t)limits->commands);
-	json_text_put_number(json, "queue_length", (int64_t)limits->queue_length);
-	json_text_put_number(json, "queue_time_ms", (int64_t)limits->queue_ms);
+	json_text_put_object(json, "limits");
+	json_text_put_uint64(json, "connections", limits->connections);
+	json_text_put_uint64(json, "calls", limits->calls);
+	json_text_put_uint64(json, "workspaces", limits->workspaces);
+	json_text_put_uint64(json, "workspaces_existing", limits->workspaces_existing);
+	json_text_put_uint64(json, "commands", limits->commands);
+	json_text_put_uint64(json, "queue_length", limits->queue_length);
+	json_text_put_uint64(json, "queue_time_ms", limits->queue_ms);
 	json_text_object_end(json);
 }
 
@@ -567,10 +538,10 @@ static void put_turns(struct json_text *json, const struct tenant *tenant)
 {
 	const struct queue_flow *flows = tenant->usage->flows;
 
-	json_text_put_number(json, "weight", (int64_t)tenant->weight);
-	json_text_put_number(json, "commands", (int64_t)flows[SCHED_COMMAND].n_running);
-	json_text_put_number(json, "file_jobs", (int64_t)flows[SCHED_JOB].n_running);
-	json_text_put_number(json, "waiting", (int64_t)usage_waiting(tenant));
+	json_text_put_uint64(json, "weight", tenant->weight);
+	json_text_put_uint64(json, "commands", flows[SCHED_COMMAND].n_running);
+	json_text_put_uint64(json, "file_jobs", flows[SCHED_JOB].n_running);
+	json_text_put_uint64(json, "waiting", usage_waiting(tenant));
 }
 
 static void add_usage(void *context, struct workspace *workspace)
@@ -597,20 +568,17 @@ void control_tenants(struct client *client, struct jsonrpc_request *request)
 	if (!begin(client, request, &look))
 		return;
 	sum_usage(client->service);
-	json_text_key(&look.json, "tenants");
-	json_text_array_begin(&look.json);
+	json_text_put_array(&look.json, "tenants");
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		const struct tenant *tenant = config->tenants[i];
 
 		json_text_object_begin(&look.json);
 		json_text_put(&look.json, "tenant", tenant->name);
 		json_text_put_bool(&look.json, "managed", tenant->managed);
-		json_text_put_number(
-			&look.json, "connections", (int64_t)tenant->usage->connections);
-		json_text_put_number(&look.json, "calls", (int64_t)tenant->usage->calls);
-		json_text_put_number(&look.json, "workspaces", (int64_t)tenant->usage->workspaces);
-		json_text_put_number(
-			&look.json, "workspaces_existing", (int64_t)tenant->usage->existing);
+		json_text_put_uint64(&look.json, "connections", tenant->usage->connections);
+		json_text_put_uint64(&look.json, "calls", tenant->usage->calls);
+		json_text_put_uint64(&look.json, "workspaces", tenant->usage->workspaces);
+		json_text_put_uint64(&look.json, "workspaces_existing", tenant->usage->existing);
 		put_turns(&look.json, tenant);
 		put_usage(&look.json, &tenant->usage->now, tenant->usage->command_cpu_us);
 		put_limits(&look.json, &tenant->limits);

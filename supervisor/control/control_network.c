@@ -46,7 +46,7 @@ static void put_denied(void *context, struct json_text *json)
 	json_text_put_number(json, "port", denied->port);
 	json_text_put(json, "reason", egress_reason_name(denied->reason));
 	json_text_put(json, "via", egress_via_name(denied->via));
-	json_text_put_number(json, "untold", (int64_t)event->untold);
+	json_text_put_uint64(json, "untold", event->untold);
 }
 
 void control_network_denied(
@@ -91,7 +91,7 @@ static void put_denial(
 	json_text_put_number(json, "port", denial->port);
 	json_text_put(json, "reason", egress_reason_name(denial->reason));
 	json_text_put(json, "via", egress_via_name(denial->via));
-	json_text_put_number(json, "count", (int64_t)denial->count);
+	json_text_put_uint64(json, "count", denial->count);
 	json_text_put_number(json, "time_ms", denial->last_ms);
 	/* The clock may have been set back. */
 	json_text_put_number(json, "age_ms", age > 0 ? age : 0);
@@ -124,16 +124,13 @@ static void answer_denials(
 	size_t listed = 0;
 
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_key(&json, "denials");
-	json_text_array_begin(&json);
+	json_text_put_array(&json, "denials");
 	for (size_t i = 0; i < config->n_tenants; i++)
 		if (!only || only == config->tenants[i])
 			omitted += put_denials_of(&json, config->tenants[i], &listed);
 	json_text_array_end(&json);
 	if (omitted > 0)
 		json_text_put_number(&json, "denials_omitted", omitted);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 

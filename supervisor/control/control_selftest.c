@@ -43,9 +43,9 @@ static void put_result(void *context, const struct selftest_result *result)
 
 static void put_counts(struct json_text *json, const struct selftest_summary *summary)
 {
-	json_text_put_number(json, "passed", (int64_t)summary->passed);
-	json_text_put_number(json, "failed", (int64_t)summary->failed);
-	json_text_put_number(json, "skipped", (int64_t)summary->skipped);
+	json_text_put_uint64(json, "passed", summary->passed);
+	json_text_put_uint64(json, "failed", summary->failed);
+	json_text_put_uint64(json, "skipped", summary->skipped);
 	json_text_put_number(json, "duration_ms", summary->duration_ms);
 }
 
@@ -62,15 +62,12 @@ static void answer(const struct waiter *waiter, const struct selftest *selftest,
 	struct json_text json;
 
 	client_answer_begin(waiter->client, &json, waiter->id_text);
-	json_text_object_begin(&json);
 	json_text_put(&json, "result", selftest_state_name(summary->state));
 	put_counts(&json, summary);
 	put_obstacle(&json, summary);
-	json_text_key(&json, "probes");
-	json_text_array_begin(&json);
+	json_text_put_array(&json, "probes");
 	selftest_each(selftest, put_result, &json);
 	json_text_array_end(&json);
-	json_text_object_end(&json);
 	client_answer_end(waiter->client, &json);
 }
 
@@ -146,8 +143,7 @@ void control_selftest_put(struct json_text *json, const struct selftest *selftes
 	if (!selftest)
 		return;
 	selftest_look(selftest, &summary);
-	json_text_key(json, "selftest");
-	json_text_object_begin(json);
+	json_text_put_object(json, "selftest");
 	json_text_put(json, "result", selftest_state_name(summary.state));
 	json_text_put_bool(json, "running", summary.running);
 	json_text_put_bool(json, "required", summary.required);

@@ -31,7 +31,7 @@ static void put_session(void *context, const struct session *session)
 	session_get_info(session, &info);
 	json_text_object_begin(json);
 	session_describe(json, &info, LIMIT_CONTROL_TEXT_BYTES);
-	json_text_put_number(json, "output_bytes", (int64_t)session_output(session)->end);
+	json_text_put_uint64(json, "output_bytes", session_output(session)->end);
 	json_text_object_end(json);
 }
 
@@ -42,13 +42,10 @@ void control_sessions(struct client *client, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	client_answer_begin(client, &listing.json, request->id_text);
-	json_text_object_begin(&listing.json);
-	json_text_key(&listing.json, "sessions");
-	json_text_array_begin(&listing.json);
+	json_text_put_array(&listing.json, "sessions");
 	session_foreach(put_session, &listing);
 	json_text_array_end(&listing.json);
 	if (listing.omitted > 0)
 		json_text_put_number(&listing.json, "sessions_omitted", listing.omitted);
-	json_text_object_end(&listing.json);
 	client_answer_end(client, &listing.json);
 }

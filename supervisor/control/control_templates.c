@@ -8,16 +8,16 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/links.h"
+#include "supervisor/agent/method_template.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
+#include "supervisor/base/unix_time.h"
 #include "supervisor/config/config.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/control/control.h"
 #include "supervisor/workspace/templates/template_import.h"
 #include "supervisor/workspace/templates/templates.h"
 #include "supervisor/workspace/workspaces.h"
-
-#include <time.h>
 
 struct listing {
 	struct json_text json;
@@ -26,24 +26,11 @@ struct listing {
 	int64_t omitted;
 };
 
-static void put_made(struct json_text *json, int64_t made_ms)
-{
-	char text[sizeof("2026-01-01T00:00:00Z") + 16];
-	time_t seconds = (time_t)(made_ms / 1000);
-	struct tm tm;
-
-	json_text_key(json, "created");
-	if (made_ms > 0 && gmtime_r(&seconds, &tm) &&
-		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
-		json_text_string(json, text_from(text));
-	else
-		json_text_null(json);
-}
-
 static void put_template(void *context, const struct template_info *info)
 {
 	struct listing *listing = context;
 	struct json_text *json = &listing->json;
+	char made[RFC3339_BYTES];
 
 	listing->size += LIMIT_CONTROL_ENTRY_BYTES;
 	if (listing->size > LIMIT_CONTROL_LIST_BYTES) {
@@ -53,13 +40,9 @@ static void put_template(void *context, const struct template_info *info)
 	json_text_object_begin(json);
 	json_text_put(json, "tenant", listing->tenant->name);
 	json_text_put(json, "template", info->name);
-	put_made(json, info->made_ms);
-	json_text_put_number(json, "forks", (int64_t)info->forks);
-	json_text_key(json, "bytes");
-	if (info->bytes < 0)
-		json_text_null(json);
-	else
-		json_text_int64(json, info->bytes);
+	json_text_put(json, "created", rfc3339_seconds(info->made_ms, made));
+	json_text_put_uint64(json, "forks", info->forks);
+	json_text_put_known(json, "bytes", info->bytes);
 	json_text_object_end(json);
 }
 
@@ -95,9 +78,7 @@ void control_templates(struct client *client, struct jsonrpc_request *request)
 	if (!read_tenant(client, request, &only) || request->notification)
 		return;
 	client_answer_begin(client, &listing.json, request->id_text);
-	json_text_object_begin(&listing.json);
-	json_text_key(&listing.json, "templates");
-	json_text_array_begin(&listing.json);
+	json_text_put_array(&listing.json, "templates");
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		listing.tenant = config->tenants[i];
 		/* Those that cannot be read are missing; the rest is listed. */
@@ -108,7 +89,6 @@ void control_templates(struct client *client, struct jsonrpc_request *request)
 	json_text_array_end(&listing.json);
 	if (listing.omitted > 0)
 		json_text_put_number(&listing.json, "templates_omitted", listing.omitted);
-	json_text_object_end(&listing.json);
 	client_answer_end(client, &listing.json);
 }
 
@@ -141,7 +121,6 @@ static bool retires(struct client *client, const struct jsonrpc_request *request
 void control_template_remove(struct client *client, struct jsonrpc_request *request)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct json_text json;
 	struct tenant *tenant;
 	struct text name;
 	enum tool_error error;
@@ -156,29 +135,15 @@ void control_template_remove(struct client *client, struct jsonrpc_request *requ
 	tenant = read_owner(client, request);
 	if (!tenant)
 		return;
-	/* A fork of it would lack files. */
-	if (client->service->old_daemon.copies > 0) {
-		control_refuse(client, request, TOOL_BUSY,
-			"Copies that began before the service was replaced are still being made, "
-			"and may be of this template: try again when they are");
-		return;
-	}
-	error = template_remove(client->service->workspaces, tenant, name, &refusal);
+	error = template_remove_for(client, tenant, name, &refusal);
 	audit_act(client->service->audit, &client->peer, "template.remove", name,
 		error == TOOL_OK ? "done" : tool_error_name(error));
 	if (error != TOOL_OK) {
 		control_refuse(client, request, error, refusal_text(&refusal));
 		return;
 	}
-	if (request->notification)
-		return;
-	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_put(&json, "tenant", tenant->name);
-	json_text_key(&json, "removed");
-	json_text_string(&json, name);
-	json_text_object_end(&json);
-	client_answer_end(client, &json);
+	if (!request->notification)
+		template_answer_removed(client, request, tenant, name);
 }
 
 /* A template on its way. */
@@ -198,11 +163,10 @@ static void leave_import(struct client_pending *pending)
 
 static void put_left_out(struct json_text *json, const struct unpack_report *report)
 {
-	json_text_key(json, "left_out");
-	json_text_object_begin(json);
-	json_text_put_number(json, "special_files", (int64_t)report->special);
-	json_text_put_number(json, "set_id_bits", (int64_t)report->set_ids);
-	json_text_put_number(json, "attributes", (int64_t)report->attributes);
+	json_text_put_object(json, "left_out");
+	json_text_put_uint64(json, "special_files", report->special);
+	json_text_put_uint64(json, "set_id_bits", report->set_ids);
+	json_text_put_uint64(json, "attributes", report->attributes);
 	json_text_object_end(json);
 }
 
@@ -217,16 +181,13 @@ static void on_imported(
 	audit_act(pending->audit, client ? &client->peer : NULL, "template.import",
 		text_from(importing->template), error == TOOL_OK ? "done" : tool_error_name(error));
 	if (client && error != TOOL_OK) {
-		answer_refusal(client, pending->id_text,
-			&(struct refusal){.error = error, .sentence = why});
+		answer_refused(client, pending->id_text, error, why);
 	} else if (client && pending->id_text) {
 		client_answer_begin(client, &json, pending->id_text);
-		json_text_object_begin(&json);
 		json_text_put(&json, "tenant", importing->tenant->name);
 		json_text_put(&json, "template", importing->template);
 		if (left_out)
 			put_left_out(&json, left_out);
-		json_text_object_end(&json);
 		client_answer_end(client, &json);
 	}
 	tenant_release(importing->tenant);

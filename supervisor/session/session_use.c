@@ -158,8 +158,7 @@ void session_describe(struct json_text *json, const struct session_info *info, s
 	json_text_put(json, "workspace", info->workspace);
 	json_text_put(json, "tenant", info->tenant->name);
 	json_text_put(json, "state", session_state_name(info->state));
-	json_text_key(json, "command");
-	json_text_string(json, utf8_cut(info->command, command_bytes));
+	json_text_put_text(json, "command", utf8_cut(info->command, command_bytes));
 	json_text_put_number(json, "age_ms", info->age_ms);
 	json_text_put_number(json, "lifetime_ms", info->lifetime_ms);
 }

@@ -240,7 +240,6 @@ TEST(test_answers)
 	assert_int_equal(jsonrpc_end(&json), 0);
 
 	jsonrpc_notification_begin(&json, "tool.output");
-	json_text_object_begin(&json);
 	json_text_object_end(&json);
 	assert_int_equal(jsonrpc_end(&json), 0);
 

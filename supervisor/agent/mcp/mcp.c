@@ -39,12 +39,6 @@ static enum mcp_revision revision_by_name(struct text name)
 	return MCP_NONE;
 }
 
-static void put(struct json_text *json, const char *key, const char *value)
-{
-	json_text_key(json, key);
-	json_text_string(json, text_from(value));
-}
-
 /* What holds in the workspace is known if it is open, or else as far as the tenant decides it. */
 static void put_instructions(struct json_text *json, const struct client *client)
 {
@@ -52,20 +46,19 @@ static void put_instructions(struct json_text *json, const struct client *client
 	char conditions[CONDITIONS_SIZE], text[CONDITIONS_SIZE + sizeof(instructions) + 16];
 
 	if (!tenant) {
-		put(json, "instructions", instructions);
+		json_text_put(json, "instructions", instructions);
 		return;
 	}
 	snprintf(text, sizeof(text), "%s What holds here: %s.", instructions,
 		conditions_text(tenant, client_tools_of(client, tenant), client->default_workspace,
 			client->service->cgroup, conditions));
-	put(json, "instructions", text);
+	json_text_put(json, "instructions", text);
 }
 
 /* The latest first, because a client should choose that. */
 static void put_supported(struct json_text *json, const char *key)
 {
-	json_text_key(json, key);
-	json_text_array_begin(json);
+	json_text_put_array(json, key);
 	for (size_t i = MCP_REVISIONS - 1; i > MCP_NONE; i--)
 		json_text_string(json, text_from(names[i]));
 	json_text_array_end(json);
@@ -73,27 +66,23 @@ static void put_supported(struct json_text *json, const char *key)
 
 static void put_server_info(struct json_text *json, const char *key)
 {
-	json_text_key(json, key);
-	json_text_object_begin(json);
-	put(json, "name", "cloister");
-	put(json, "title", "cloister");
-	put(json, "version", CLOISTER_VERSION);
+	json_text_put_object(json, key);
+	json_text_put(json, "name", "cloister");
+	json_text_put(json, "title", "cloister");
+	json_text_put(json, "version", CLOISTER_VERSION);
 	json_text_object_end(json);
 }
 
 /* What the server has, and what a client must have for it. */
 static void put_extensions(struct json_text *json)
 {
-	json_text_key(json, "extensions");
-	json_text_raw(json, TEXT_LITERAL("{\"" EXTENSION_TASKS "\":{}}"));
+	json_text_put_raw(json, "extensions", TEXT_LITERAL("{\"" EXTENSION_TASKS "\":{}}"));
 }
 
 static void put_capabilities(struct json_text *json, enum mcp_revision revision)
 {
-	json_text_key(json, "capabilities");
-	json_text_object_begin(json);
-	json_text_key(json, "tools");
-	json_text_object_begin(json);
+	json_text_put_object(json, "capabilities");
+	json_text_put_object(json, "tools");
 	json_text_object_end(json);
 	if (revision == MCP_2026_07_28)
 		put_extensions(json);
@@ -102,9 +91,8 @@ static void put_capabilities(struct json_text *json, enum mcp_revision revision)
 
 static void put_result_members(struct json_text *json, const char *type)
 {
-	put(json, "resultType", type);
-	json_text_key(json, "_meta");
-	json_text_object_begin(json);
+	json_text_put(json, "resultType", type);
+	json_text_put_object(json, "_meta");
 	put_server_info(json, META_SERVER_INFO);
 	json_text_object_end(json);
 }
@@ -125,9 +113,8 @@ static void put_caching(struct json_text *json, enum mcp_revision revision)
 {
 	if (revision != MCP_2026_07_28)
 		return;
-	json_text_key(json, "ttlMs");
-	json_text_int64(json, TTL_MS);
-	put(json, "cacheScope", "public");
+	json_text_put_number(json, "ttlMs", TTL_MS);
+	json_text_put(json, "cacheScope", "public");
 }
 
 static void refuse(struct client *client, const struct jsonrpc_request *request,
@@ -143,12 +130,9 @@ static void refuse_version(
 
 	jsonrpc_error_begin(&json, request->id_text,
 		(enum jsonrpc_code)UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
-	json_text_key(&json, "data");
-	json_text_object_begin(&json);
+	json_text_put_object(&json, "data");
 	put_supported(&json, "supported");
-	json_text_key(&json, "requested");
-	json_text_string(&json, requested);
-	json_text_object_end(&json);
+	json_text_put_text(&json, "requested", requested);
 	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
@@ -180,12 +164,9 @@ void mcp_refuse_untaking(struct client *client, const struct jsonrpc_request *re
 		"Missing required client capability: tasks are for clients that have the "
 		"extension " EXTENSION_TASKS " in _meta[\"" META_CAPABILITIES
 		"\"].extensions of each request");
-	json_text_key(&json, "data");
-	json_text_object_begin(&json);
-	json_text_key(&json, "requiredCapabilities");
-	json_text_object_begin(&json);
+	json_text_put_object(&json, "data");
+	json_text_put_object(&json, "requiredCapabilities");
 	put_extensions(&json);
-	json_text_object_end(&json);
 	json_text_object_end(&json);
 	json_text_object_end(&json);
 	client_answer_end(client, &json);
@@ -282,12 +263,10 @@ void mcp_initialize(struct client *client, struct jsonrpc_request *request)
 	if (client->mcp_agreed == MCP_NONE || client->mcp_agreed == MCP_2026_07_28)
 		client->mcp_agreed = MCP_2025_11_25;
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	put(&json, "protocolVersion", names[client->mcp_agreed]);
+	json_text_put(&json, "protocolVersion", names[client->mcp_agreed]);
 	put_capabilities(&json, client->mcp_agreed);
 	put_server_info(&json, "serverInfo");
 	put_instructions(&json, client);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -309,8 +288,6 @@ void mcp_ping(struct client *client, struct jsonrpc_request *request)
 		return;
 	}
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -328,13 +305,11 @@ void mcp_discover(struct client *client, struct jsonrpc_request *request)
 		return;
 	}
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	mcp_put_result_members(&json, revision);
 	put_supported(&json, "supportedVersions");
 	put_capabilities(&json, revision);
 	put_instructions(&json, client);
 	put_caching(&json, revision);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -363,12 +338,9 @@ void mcp_tools_list(struct client *client, struct jsonrpc_request *request)
 		return;
 	}
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	mcp_put_result_members(&json, revision);
-	json_text_key(&json, "tools");
-	json_text_raw(&json, text_from(text));
+	json_text_put_raw(&json, "tools", text_from(text));
 	put_caching(&json, revision);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 	json_object_put(definitions);
 }

@@ -30,10 +30,8 @@ static void write_image(struct json_text *json, const struct observation *observ
 {
 	json_text_object_begin(json);
 	json_text_put(json, "type", "image");
-	json_text_key(json, "data");
-	json_text_take(json, observation->image);
-	json_text_key(json, "mimeType");
-	json_text_string(json, observation->files->type);
+	json_text_put_taken(json, "data", observation->image);
+	json_text_put_text(json, "mimeType", observation->files->type);
 	json_text_object_end(json);
 }
 
@@ -52,8 +50,7 @@ static void write_result(struct json_text *json, const struct client_reply *repl
 		json->failed = true;
 		goto out;
 	}
-	json_text_key(json, "content");
-	json_text_array_begin(json);
+	json_text_put_array(json, "content");
 	json_text_object_begin(json);
 	json_text_put(json, "type", "text");
 	json_text_key(json, "text");
@@ -67,11 +64,9 @@ static void write_result(struct json_text *json, const struct client_reply *repl
 		write_image(json, observation);
 	json_text_array_end(json);
 	if (reply->form->reader == READER_MODEL_BOTH) {
-		json_text_key(json, "structuredContent");
-		json_text_take(json, buffer);
+		json_text_put_taken(json, "structuredContent", buffer);
 	}
-	json_text_key(json, "isError");
-	json_text_bool(json, observation->error != TOOL_OK);
+	json_text_put_bool(json, "isError", observation->error != TOOL_OK);
 	json_text_object_end(json);
 out:
 	if (buffer)

@@ -355,11 +355,9 @@ void mcp_ext_task_put_outcome(struct json_text *json, struct mcp_ext_task *task)
 		return;
 	task->fetched = true;
 	if (task->status == TASK_COMPLETED) {
-		json_text_key(json, "result");
-		json_text_raw(json, mcp_result_peek(&task->result));
+		json_text_put_raw(json, "result", mcp_result_peek(&task->result));
 	} else if (task->status == TASK_FAILED) {
-		json_text_key(json, "error");
-		json_text_object_begin(json);
+		json_text_put_object(json, "error");
 		json_text_put_number(json, "code", JSONRPC_INTERNAL_ERROR);
 		json_text_put(json, "message",
 			"The command has ended, but there was no memory for its result");

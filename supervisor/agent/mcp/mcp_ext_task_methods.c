@@ -58,9 +58,7 @@ static void answer_taken(struct client *client, const struct jsonrpc_request *re
 	struct json_text json;
 
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	mcp_put_result_members(&json, MCP_2026_07_28);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -81,11 +79,9 @@ void mcp_tasks_get(struct client *client, struct jsonrpc_request *request)
 		return;
 	}
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	mcp_put_result_members(&json, MCP_2026_07_28);
 	mcp_ext_task_put(&json, task);
 	mcp_ext_task_put_outcome(&json, task);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -121,10 +117,8 @@ static void answer_created(
 	struct json_text json;
 
 	client_answer_begin(client, &json, id_text);
-	json_text_object_begin(&json);
 	mcp_put_task_members(&json);
 	mcp_ext_task_put(&json, task);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 

@@ -59,8 +59,7 @@ static void put_message(struct json_text *json, const struct mcp_progress *progr
 		line.len--;
 	}
 	line.len -= utf8_incomplete_tail(line);
-	json_text_key(json, "message");
-	json_text_string(json, line.len > 0 ? line : TEXT_LITERAL("running"));
+	json_text_put_text(json, "message", line.len > 0 ? line : TEXT_LITERAL("running"));
 }
 
 /* Sends progress, later if the client does not read. */
@@ -75,13 +74,9 @@ static void tell(struct mcp_progress *progress)
 	progress->told_ms = now > progress->told_ms ? now : progress->told_ms + 1;
 	json = json_text(client->connection.output);
 	jsonrpc_notification_begin(&json, "notifications/progress");
-	json_text_object_begin(&json);
-	json_text_key(&json, "progressToken");
-	json_text_raw(&json, text_from(progress->token));
-	json_text_key(&json, "progress");
-	json_text_uint64(&json, progress->told_ms);
+	json_text_put_raw(&json, "progressToken", text_from(progress->token));
+	json_text_put_uint64(&json, "progress", progress->told_ms);
 	put_message(&json, progress);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 

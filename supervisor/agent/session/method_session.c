@@ -118,7 +118,6 @@ static void answer_started(struct client *client, const struct jsonrpc_request *
 
 	session_get_info(session, &info);
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	json_text_put(&json, "session", info.id);
 	json_text_key(&json, "name");
 	if (info.name.data)
@@ -128,10 +127,9 @@ static void answer_started(struct client *client, const struct jsonrpc_request *
 	json_text_put(&json, "workspace", info.workspace);
 	put_terminal(&json, &info.terminal);
 	json_text_put_number(&json, "lifetime_ms", info.lifetime_ms);
-	json_text_put_number(&json, "output_bytes", (int64_t)session_output(session)->cap);
+	json_text_put_uint64(&json, "output_bytes", session_output(session)->cap);
 	if (before)
 		json_text_put_bool(&json, "replayed", true);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -278,13 +276,9 @@ static void answer_written(struct client *client, const struct jsonrpc_request *
 
 	session_get_info(session, &info);
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_key(&json, "taken");
-	json_text_uint64(&json, taken);
-	json_text_key(&json, "next");
-	json_text_uint64(&json, info.taken);
+	json_text_put_uint64(&json, "taken", taken);
+	json_text_put_uint64(&json, "next", info.taken);
 	json_text_put_bool(&json, "closed", info.input_over);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
@@ -349,9 +343,9 @@ static void answer_end(struct client *client, const char *id_text, const struct 
 	struct json_text json;
 
 	session_get_info(session, &info);
-	client_answer_begin(client, &json, id_text);
+	client_value_begin(client, &json, id_text);
 	json_text_raw(&json, info.end);
-	client_answer_end(client, &json);
+	client_value_end(client, &json);
 }
 
 static void ending_leave(struct client_pending *pending)
@@ -473,8 +467,8 @@ static void put_session(void *context, const struct session *session)
 	json_text_object_begin(json);
 	session_describe(json, &info, LIMIT_SESSION_SHOWN_BYTES);
 	put_terminal(json, &info.terminal);
-	json_text_put_number(json, "kept_from", (int64_t)output->start);
-	json_text_put_number(json, "next", (int64_t)output->end);
+	json_text_put_uint64(json, "kept_from", output->start);
+	json_text_put_uint64(json, "next", output->end);
 	put_ports(json, session);
 	json_text_object_end(json);
 }
@@ -486,11 +480,8 @@ void method_session_list(struct client *client, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	client_answer_begin(client, &listing.json, request->id_text);
-	json_text_object_begin(&listing.json);
-	json_text_key(&listing.json, "sessions");
-	json_text_array_begin(&listing.json);
+	json_text_put_array(&listing.json, "sessions");
 	session_foreach(put_session, &listing);
 	json_text_array_end(&listing.json);
-	json_text_object_end(&listing.json);
 	client_answer_end(client, &listing.json);
 }

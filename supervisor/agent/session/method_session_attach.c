@@ -84,7 +84,6 @@ static void put_session(const struct attachment *attachment, struct json_text *j
 	struct session_info info;
 
 	session_get_info(attachment->session, &info);
-	json_text_object_begin(json);
 	json_text_put(json, "session", info.id);
 }
 
@@ -99,8 +98,7 @@ static void send_chunk(struct attachment *attachment, uint64_t at, uint64_t last
 	put_session(attachment, &json);
 	reader->after = output_put_chunk(reader, &json, at, last);
 	if (lost > 0)
-		json_text_put_number(&json, "lost_bytes", (int64_t)lost);
-	json_text_object_end(&json);
+		json_text_put_uint64(&json, "lost_bytes", lost);
 	client_answer_end(attachment->pending.client, &json);
 }
 
@@ -144,20 +142,17 @@ static void finish(struct attachment *attachment, bool allowed)
 	jsonrpc_notification_begin(&json, "session.ended");
 	put_session(attachment, &json);
 	session_get_info(attachment->session, &info);
-	json_text_put_number(&json, "next", (int64_t)attachment->reader.after);
+	json_text_put_uint64(&json, "next", attachment->reader.after);
 	if (allowed) {
 		json_text_put_number(
 			&json, "lost_bytes", (int64_t)(ring->end - attachment->reader.after));
-		json_text_key(&json, "end");
-		json_text_raw(&json, info.end);
+		json_text_put_raw(&json, "end", info.end);
 	} else {
-		json_text_key(&json, "error");
-		json_text_object_begin(&json);
+		json_text_put_object(&json, "error");
 		json_text_put(&json, "code", tool_error_name(TOOL_SESSION_NOT_FOUND));
 		json_text_put(&json, "message", tool_error_sentence(TOOL_SESSION_NOT_FOUND));
 		json_text_object_end(&json);
 	}
-	json_text_object_end(&json);
 	client_answer_end(attachment->pending.client, &json);
 	leave(&attachment->pending);
 }
@@ -238,10 +233,8 @@ static void answer_attached(struct client *client, const struct jsonrpc_request 
 	struct json_text json;
 
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	json_text_put(&json, "state", session_state_name(info->state));
-	json_text_put_number(&json, "next", (int64_t)next);
-	json_text_object_end(&json);
+	json_text_put_uint64(&json, "next", next);
 	client_answer_end(client, &json);
 }
 
@@ -313,11 +306,9 @@ void method_session_detach(struct client *client, struct jsonrpc_request *reques
 		return;
 	attachment = find(client, session);
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	json_text_put_bool(&json, "detached", attachment != NULL);
 	if (attachment)
-		json_text_put_number(&json, "next", (int64_t)attachment->reader.after);
-	json_text_object_end(&json);
+		json_text_put_uint64(&json, "next", attachment->reader.after);
 	client_answer_end(client, &json);
 	if (attachment)
 		leave(&attachment->pending);

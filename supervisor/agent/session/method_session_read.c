@@ -112,17 +112,15 @@ static void answer(struct output_wait *wait, struct client *client, const char *
 	output_range(&reader, output_room(client, (uint64_t)read->max_bytes), &at, &last);
 	lost = output_ring_lost(session_output(wait->session), wait->after);
 	client_answer_begin(client, &json, id_text);
-	json_text_object_begin(&json);
-	json_text_key(&json, "chunks");
-	json_text_array_begin(&json);
+	json_text_put_array(&json, "chunks");
 	for (size_t i = 0; at < last && i < LIMIT_SESSION_CHUNKS; i++) {
 		json_text_object_begin(&json);
 		at = output_put_chunk(&reader, &json, at, last);
 		json_text_object_end(&json);
 	}
 	json_text_array_end(&json);
-	json_text_put_number(&json, "next", (int64_t)at);
-	json_text_put_number(&json, "lost_bytes", (int64_t)lost);
+	json_text_put_uint64(&json, "next", at);
+	json_text_put_uint64(&json, "lost_bytes", lost);
 	json_text_key(&json, "met");
 	if (wait->met == OUTPUT_NOT_MET)
 		json_text_null(&json);
@@ -130,10 +128,8 @@ static void answer(struct output_wait *wait, struct client *client, const char *
 		json_text_int64(&json, wait->met);
 	json_text_put(&json, "state", session_state_name(info.state));
 	if (info.end.data) {
-		json_text_key(&json, "end");
-		json_text_raw(&json, info.end);
+		json_text_put_raw(&json, "end", info.end);
 	}
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 

@@ -28,9 +28,7 @@ static void answer_told(
 		return;
 	}
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
 	json_text_put_bool(&json, done, r == 0);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 

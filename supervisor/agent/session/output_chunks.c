@@ -78,7 +78,7 @@ uint64_t output_put_chunk(
 	if (!output_ring_piece(ring, at, (size_t)(last - at), &piece))
 		return last;
 	stream = piece.stream;
-	json_text_put_number(json, "at", (int64_t)at);
+	json_text_put_uint64(json, "at", at);
 	json_text_put(json, "stream", names[stream]);
 	json_text_key(json, "data");
 	if (reader->base64)

@@ -20,11 +20,9 @@ void answer_beyond(struct client *client, const struct jsonrpc_request *request,
 	struct json_text json = json_text(client->connection.output);
 
 	jsonrpc_error_begin(&json, request->id_text, JSONRPC_INVALID_PARAMS, message);
-	json_text_key(&json, "data");
-	json_text_object_begin(&json);
+	json_text_put_object(&json, "data");
 	json_text_put(&json, "code", tool_error_name(TOOL_INVALID_ARGUMENTS));
-	json_text_key(&json, "next");
-	json_text_uint64(&json, next);
+	json_text_put_uint64(&json, "next", next);
 	json_text_object_end(&json);
 	(void)jsonrpc_error_end(&json);
 	client->connection.wrote(client->connection.context);

@@ -179,9 +179,9 @@ static void answer_observation(struct client *client, const char *id_text,
 	observation->replayed = call->again;
 	observation->wall_us = (uint64_t)((clock_now() - call->began) / CLOCK_NS_PER_US);
 	call_stats_ended(&client->service->stats, call->request.tool->id, observation);
-	client_answer_begin(client, &json, id_text);
+	client_value_begin(client, &json, id_text);
 	call->reply.form->write(&json, &call->reply, observation);
-	client_answer_end(client, &json);
+	client_value_end(client, &json);
 }
 
 static void answer_error(struct client *client, const char *id_text, const struct tool_wait *call,

@@ -56,8 +56,7 @@ static void put_state(struct session_text *out, struct json_text *json,
 	json_text_put(json, "state", session_state_name(info->state));
 	json_text_put_number(json, "age_ms", info->age_ms);
 	if (known) {
-		json_text_key(json, "ports");
-		json_text_array_begin(json);
+		json_text_put_array(json, "ports");
 		for (size_t i = 0; i < ports.n; i++)
 			json_text_int64(json, ports.ports[i]);
 		json_text_array_end(json);
@@ -76,7 +75,7 @@ static void put_state(struct session_text *out, struct json_text *json,
 static void put_input(struct session_text *out, struct json_text *json,
 	const struct session_info *info, const struct session_did *did)
 {
-	json_text_put_number(json, "taken", (int64_t)did->taken);
+	json_text_put_uint64(json, "taken", did->taken);
 	json_text_put_bool(json, "input_closed", did->input_over);
 	if (did->refused && info->state == SESSION_ENDED)
 		put(out, "; nothing was written, because it has ended");
@@ -133,9 +132,9 @@ static void put_output(struct session_text *out, struct json_text *json,
 static void put_lost(struct session_text *out, struct json_text *json, uint64_t lost,
 	uint64_t skipped, uint64_t from)
 {
-	json_text_put_number(json, "lost_bytes", (int64_t)lost);
+	json_text_put_uint64(json, "lost_bytes", lost);
 	if (skipped > 0)
-		json_text_put_number(json, "skipped_bytes", (int64_t)skipped);
+		json_text_put_uint64(json, "skipped_bytes", skipped);
 	if (lost > 0)
 		put(out, "[%" PRIu64 " bytes before this were not kept]\n", lost);
 	if (skipped > 0)
@@ -172,7 +171,7 @@ static bool put_new(struct session_text *out, struct json_text *json, struct ses
 		put_output(out, json, view, &capture, first);
 	stream_capture_free(&capture);
 	json_text_put_number(json, "output_bytes", (int64_t)(last - first));
-	json_text_put_number(json, "next", (int64_t)last);
+	json_text_put_uint64(json, "next", last);
 	session_set_shown(session, last);
 	return whole;
 }
@@ -196,8 +195,7 @@ bool session_text_state(struct session *session, const struct session_view *view
 	if (!put_new(out, &json, session, view))
 		return false;
 	if (info.end.data) {
-		json_text_key(&json, "end");
-		json_text_raw(&json, info.end);
+		json_text_put_raw(&json, "end", info.end);
 	}
 	return json_text_flush(&json) == 0 && !out->failed;
 }
@@ -228,8 +226,7 @@ static void put_command(void *context, const struct session *session)
 	put(listing->out, ": ");
 	json_text_object_begin(&listing->json);
 	put_state(listing->out, &listing->json, session, &info);
-	json_text_key(&listing->json, "command");
-	json_text_string(&listing->json, command);
+	json_text_put_text(&listing->json, "command", command);
 	json_text_put_number(&listing->json, "unread_bytes",
 		(int64_t)(session_output(session)->end - session_shown(session)));
 	json_text_object_end(&listing->json);
@@ -247,11 +244,10 @@ bool session_text_list(
 		.out = out,
 		.json = json_text(out->items)};
 
-	json_text_key(&listing.json, "commands");
-	json_text_array_begin(&listing.json);
+	json_text_put_array(&listing.json, "commands");
 	session_foreach(put_command, &listing);
 	json_text_array_end(&listing.json);
-	json_text_put_number(&listing.json, "count", (int64_t)listing.n);
+	json_text_put_uint64(&listing.json, "count", listing.n);
 	if (listing.n == 0)
 		put(out, "no command is in the background%s\n",
 			client_tools_of(client, workspace_tenant(workspace)) & TOOLS_SESSIONS

@@ -30,12 +30,8 @@ void tool_input_taken(void *context, const char *label, size_t taken, bool close
 	assert(call->n_inputs > 0);
 	call->n_inputs--;
 	client_answer_begin(call->client, &json, label);
-	json_text_object_begin(&json);
-	json_text_key(&json, "taken");
-	json_text_uint64(&json, taken);
-	json_text_key(&json, "closed");
-	json_text_bool(&json, closed);
-	json_text_object_end(&json);
+	json_text_put_uint64(&json, "taken", taken);
+	json_text_put_bool(&json, "closed", closed);
 	client_answer_end(call->client, &json);
 }
 

@@ -53,13 +53,10 @@ static void answer_tools(struct client *client, const char *id_text, enum tool_s
 	struct json_text json;
 
 	client_answer_begin(client, &json, id_text);
-	json_text_object_begin(&json);
-	json_text_key(&json, "tools");
-	json_text_raw(&json, text_from(text ? text : "[]"));
+	json_text_put_raw(&json, "tools", text_from(text ? text : "[]"));
 	if (tenant)
 		json_text_put(&json, "instructions",
 			conditions_text(tenant, set, workspace, client->service->cgroup, buffer));
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 	json_object_put(definitions);
 }
@@ -148,13 +145,10 @@ static void write_message(struct json_text *json, const struct client_reply *rep
 	const struct observation *observation)
 {
 	json_text_object_begin(json);
-	json_text_key(json, "role");
-	json_text_string(json, TEXT_LITERAL("tool"));
-	json_text_key(json, "tool_name");
-	json_text_string(json, observation->tool);
+	json_text_put_text(json, "role", TEXT_LITERAL("tool"));
+	json_text_put_text(json, "tool_name", observation->tool);
 	if (reply->tool_call_id) {
-		json_text_key(json, "tool_call_id");
-		json_text_raw(json, text_from(reply->tool_call_id));
+		json_text_put_raw(json, "tool_call_id", text_from(reply->tool_call_id));
 	}
 	json_text_key(json, "content");
 	if (!reply->as_json && model_text_exists(observation))
@@ -174,9 +168,9 @@ void tool_call_answer(struct client *client, const char *id_text, const struct c
 		reply->form->take(client, id_text, reply, observation);
 		return;
 	}
-	client_answer_begin(client, &json, id_text);
+	client_value_begin(client, &json, id_text);
 	reply->form->write(&json, reply, observation);
-	client_answer_end(client, &json);
+	client_value_end(client, &json);
 }
 
 static void answer_call(struct client_call *call, const struct observation *observation)
@@ -666,9 +660,6 @@ void method_tool_cancel(struct client *client, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	client_answer_begin(client, &json, request->id_text);
-	json_text_object_begin(&json);
-	json_text_key(&json, "cancelled");
-	json_text_bool(&json, call || waiting);
-	json_text_object_end(&json);
+	json_text_put_bool(&json, "cancelled", call || waiting);
 	client_answer_end(client, &json);
 }

@@ -29,19 +29,13 @@ static void notify_of(
 	struct json_text json = json_text(call->client->connection.output);
 
 	jsonrpc_notification_begin(&json, "tool.output");
-	json_text_object_begin(&json);
-	json_text_key(&json, "id");
-	json_text_raw(&json, text_from(call->id_text));
-	json_text_key(&json, "stream");
-	json_text_string(&json, text_from(stream));
+	json_text_put_raw(&json, "id", text_from(call->id_text));
+	json_text_put_text(&json, "stream", text_from(stream));
 	put_data(call, &json, data);
-	json_text_key(&json, "seq");
-	json_text_uint64(&json, call->seq++);
+	json_text_put_uint64(&json, "seq", call->seq++);
 	if (size) {
-		json_text_key(&json, "size");
-		json_text_uint64(&json, *size);
+		json_text_put_uint64(&json, "size", *size);
 	}
-	json_text_object_end(&json);
 	client_answer_end_with(
 		call->client, &json, call->stream_bytes ? data : (struct text){NULL, 0});
 }

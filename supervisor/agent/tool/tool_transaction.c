@@ -223,11 +223,9 @@ static void write_diff(struct json_text *json, const struct observation *diff)
 	if (diff->error == TOOL_OK) {
 		diff_write(json, diff);
 	} else {
-		json_text_key(json, "error");
-		json_text_object_begin(json);
+		json_text_put_object(json, "error");
 		json_text_put(json, "code", tool_error_name(diff->error));
-		json_text_key(json, "message");
-		json_text_string(json, observation_message(diff));
+		json_text_put_text(json, "message", observation_message(diff));
 		json_text_object_end(json);
 	}
 	json_text_object_end(json);
@@ -347,10 +345,8 @@ void method_transaction_commit(struct client *client, struct jsonrpc_request *re
 		transaction->checkpoint);
 	if (request->id_text) {
 		client_answer_begin(client, &json, request->id_text);
-		json_text_object_begin(&json);
 		json_text_put(&json, "workspace", workspace_name(pending->workspace));
 		json_text_put_number(&json, "checkpoint", transaction->checkpoint);
-		json_text_object_end(&json);
 		client_answer_end(client, &json);
 	}
 	done(transaction);

@@ -24,24 +24,6 @@
 #include <string.h>
 #include <time.h>
 
-static void put_string(struct json_text *json, const char *key, struct text value)
-{
-	json_text_key(json, key);
-	json_text_string(json, value);
-}
-
-static void put_number(struct json_text *json, const char *key, uint64_t value)
-{
-	json_text_key(json, key);
-	json_text_uint64(json, value);
-}
-
-static void put_bool(struct json_text *json, const char *key, bool value)
-{
-	json_text_key(json, key);
-	json_text_bool(json, value);
-}
-
 void observation_write_path(struct json_text *json, struct text path)
 {
 	json_text_raw_key(json, TEXT_LITERAL("\"path\":"));
@@ -117,9 +99,9 @@ void observation_write_entry(struct json_text *json, const struct files_entry *e
 	json_text_raw_key(json, TEXT_LITERAL("\"mtime\":"));
 	put_time(json, entry->mtime_ns);
 	if (entry->type == FILES_TYPE_SYMLINK)
-		put_string(json, "target", entry->target);
+		json_text_put_text(json, "target", entry->target);
 	if (entry->left_out > 0)
-		put_number(json, "entries_left_out", entry->left_out);
+		json_text_put_uint64(json, "entries_left_out", entry->left_out);
 	json_text_object_end(json);
 }
 
@@ -128,8 +110,7 @@ static void put_attributes(struct json_text *json, struct text attributes)
 {
 	struct text left = attributes, name, value;
 
-	json_text_key(json, "attributes");
-	json_text_object_begin(json);
+	json_text_put_object(json, "attributes");
 	while (files_attribute_next(&left, &name, &value)) {
 		if (!utf8_is_valid(name) || !utf8_is_valid(value))
 			continue;
@@ -138,8 +119,7 @@ static void put_attributes(struct json_text *json, struct text attributes)
 	}
 	json_text_object_end(json);
 	left = attributes;
-	json_text_key(json, "attributes_base64");
-	json_text_object_begin(json);
+	json_text_put_object(json, "attributes_base64");
 	while (files_attribute_next(&left, &name, &value)) {
 		if (!utf8_is_valid(name) || utf8_is_valid(value))
 			continue;
@@ -168,23 +148,23 @@ void observation_write_node(struct json_text *json, const struct files_node *nod
 	snprintf(mode, sizeof(mode), "%04o", node->mode);
 	json_text_object_begin(json);
 	observation_write_path(json, entry->path);
-	put_string(json, "type", text_from(type_name(entry->type)));
-	put_number(json, "size", entry->size);
+	json_text_put_text(json, "type", text_from(type_name(entry->type)));
+	json_text_put_uint64(json, "size", entry->size);
 	json_text_key(json, "mtime");
 	put_time(json, entry->mtime_ns);
-	put_number(json, "mtime_ns", entry->mtime_ns);
-	put_string(json, "mode", text_from(mode));
-	put_number(json, "uid", node->uid);
-	put_number(json, "gid", node->gid);
+	json_text_put_uint64(json, "mtime_ns", entry->mtime_ns);
+	json_text_put_text(json, "mode", text_from(mode));
+	json_text_put_uint64(json, "uid", node->uid);
+	json_text_put_uint64(json, "gid", node->gid);
 	put_name(json, "owner", node->owner);
 	put_name(json, "group", node->group);
-	put_number(json, "links", node->links);
+	json_text_put_uint64(json, "links", node->links);
 	if (entry->type == FILES_TYPE_SYMLINK)
-		put_string(json, "target", entry->target);
+		json_text_put_text(json, "target", entry->target);
 	if (node->attributes.len > 0)
 		put_attributes(json, node->attributes);
 	if (node->attributes_cut)
-		put_bool(json, "attributes_cut", true);
+		json_text_put_bool(json, "attributes_cut", true);
 	json_text_object_end(json);
 }
 
@@ -199,9 +179,9 @@ static void put_state(struct json_text *json, const char *key, const struct file
 	}
 	snprintf(mode, sizeof(mode), "%04o", state->mode);
 	json_text_object_begin(json);
-	put_string(json, "type", text_from(type_name(state->type)));
-	put_number(json, "size", state->size);
-	put_string(json, "mode", text_from(mode));
+	json_text_put_text(json, "type", text_from(type_name(state->type)));
+	json_text_put_uint64(json, "size", state->size);
+	json_text_put_text(json, "mode", text_from(mode));
 	json_text_object_end(json);
 }
 
@@ -213,7 +193,7 @@ void observation_write_change(struct json_text *json, const struct files_change 
 
 	json_text_object_begin(json);
 	observation_write_path(json, change->path);
-	put_string(json, "change", text_from(kind));
+	json_text_put_text(json, "change", text_from(kind));
 	put_state(json, "before", &change->before);
 	put_state(json, "after", &change->after);
 }
@@ -222,12 +202,12 @@ void observation_write_match(struct json_text *json, const struct files_match *m
 {
 	json_text_object_begin(json);
 	observation_write_path(json, match->path);
-	put_number(json, "line", match->line);
-	put_string(json, "text", match->text);
+	json_text_put_uint64(json, "line", match->line);
+	json_text_put_text(json, "text", match->text);
 	if (match->cut)
-		put_bool(json, "cut", true);
+		json_text_put_bool(json, "cut", true);
 	if (match->context)
-		put_bool(json, "context", true);
+		json_text_put_bool(json, "context", true);
 	json_text_object_end(json);
 }
 
@@ -237,17 +217,16 @@ int observation_write_trouble(struct evbuffer *out, const struct files_trouble *
 
 	json_text_object_begin(&json);
 	if (trouble->file.len > 0)
-		put_string(&json, "file", trouble->file);
+		json_text_put_text(&json, "file", trouble->file);
 	if (trouble->file.len == 0 || trouble->edit > 0)
-		put_number(&json, trouble->file.len > 0 ? "hunk" : "edit", trouble->edit);
-	put_string(&json, "kind", trouble->kind);
-	json_text_key(&json, "lines");
-	json_text_array_begin(&json);
+		json_text_put_uint64(&json, trouble->file.len > 0 ? "hunk" : "edit", trouble->edit);
+	json_text_put_text(&json, "kind", trouble->kind);
+	json_text_put_array(&json, "lines");
 	for (uint32_t i = 0; i < trouble->n_lines; i++)
 		json_text_uint64(&json, trouble->lines[i]);
 	json_text_array_end(&json);
 	if (trouble->closest.len > 0)
-		put_string(&json, "closest", trouble->closest);
+		json_text_put_text(&json, "closest", trouble->closest);
 	json_text_object_end(&json);
 	return json_text_flush(&json);
 }
@@ -256,8 +235,7 @@ int observation_write_trouble(struct evbuffer *out, const struct files_trouble *
 static void put_items(
 	struct json_text *json, const char *key, const struct observation *observation)
 {
-	json_text_key(json, key);
-	json_text_take(json, observation->items);
+	json_text_put_taken(json, key, observation->items);
 }
 
 /* Says what is not shown. */
@@ -266,14 +244,14 @@ static void put_note(struct json_text *json, const struct observation *observati
 	char buffer[FILE_NOTE_SIZE];
 
 	if (*file_note(observation, buffer, sizeof(buffer)))
-		put_string(json, "note", text_from(buffer));
+		json_text_put_text(json, "note", text_from(buffer));
 }
 
 /* Writes how many entries or matches came, where fewer are shown. */
 static void put_total(struct json_text *json, const struct observation *observation)
 {
 	if (observation->shown && observation->total > observation->files->count)
-		put_number(json, "total", observation->total);
+		json_text_put_uint64(json, "total", observation->total);
 	put_note(json, observation);
 }
 
@@ -281,13 +259,13 @@ static void put_total(struct json_text *json, const struct observation *observat
 static void put_ignored(struct json_text *json, const struct observation *observation)
 {
 	if (observation->files->ignored > 0)
-		put_number(json, "gitignored", observation->files->ignored);
+		json_text_put_uint64(json, "gitignored", observation->files->ignored);
 }
 
 static void put_version(struct json_text *json, const struct files_end *end)
 {
 	if (end->version.len > 0)
-		put_string(json, "version", end->version);
+		json_text_put_text(json, "version", end->version);
 }
 
 static void write_read_file(struct json_text *json, const struct observation *observation)
@@ -296,23 +274,23 @@ static void write_read_file(struct json_text *json, const struct observation *ob
 
 	observation_write_path(json, end->path);
 	if (end->binary) {
-		put_bool(json, "binary", true);
-		put_number(json, "size", end->size);
-		put_string(json, "type", end->type);
+		json_text_put_bool(json, "binary", true);
+		json_text_put_uint64(json, "size", end->size);
+		json_text_put_text(json, "type", end->type);
 		put_note(json, observation);
 		return;
 	}
 	put_items(json, "content", observation);
-	put_number(json, "lines", end->lines);
+	json_text_put_uint64(json, "lines", end->lines);
 	json_text_key(json, "total_lines");
 	/* The files process does not read a large file to its end to count its lines. */
 	if (end->total_lines == 0 && end->size > 0 && end->truncated)
 		json_text_null(json);
 	else
 		json_text_uint64(json, end->total_lines);
-	put_number(json, "size", end->size);
-	put_bool(json, "truncated", end->truncated);
-	put_string(json, "encoding", text_from(observation->encoding));
+	json_text_put_uint64(json, "size", end->size);
+	json_text_put_bool(json, "truncated", end->truncated);
+	json_text_put_text(json, "encoding", text_from(observation->encoding));
 	put_version(json, end);
 	put_note(json, observation);
 }
@@ -320,8 +298,8 @@ static void write_read_file(struct json_text *json, const struct observation *ob
 static void write_write_file(struct json_text *json, const struct observation *observation)
 {
 	observation_write_path(json, observation->files->path);
-	put_number(json, "bytes_written", observation->files->size);
-	put_bool(json, "created", observation->files->created);
+	json_text_put_uint64(json, "bytes_written", observation->files->size);
+	json_text_put_bool(json, "created", observation->files->created);
 	put_version(json, observation->files);
 }
 
@@ -330,10 +308,10 @@ static void write_edit_file(struct json_text *json, const struct observation *ob
 	const struct files_end *end = observation->files;
 
 	observation_write_path(json, end->path);
-	put_number(json, "replacements", end->count);
-	put_number(json, "first_line", end->first_line);
-	put_number(json, "size", end->size);
-	put_string(json, "version", end->version);
+	json_text_put_uint64(json, "replacements", end->count);
+	json_text_put_uint64(json, "first_line", end->first_line);
+	json_text_put_uint64(json, "size", end->size);
+	json_text_put_text(json, "version", end->version);
 	put_items(json, "diff", observation);
 }
 
@@ -346,20 +324,21 @@ static void write_list_directory(struct json_text *json, const struct observatio
 {
 	observation_write_path(json, observation->files->path);
 	put_items(json, "entries", observation);
-	put_number(json, "count", observation->files->count);
-	put_bool(json, "truncated", observation->files->truncated);
+	json_text_put_uint64(json, "count", observation->files->count);
+	json_text_put_bool(json, "truncated", observation->files->truncated);
 	put_ignored(json, observation);
 	put_total(json, observation);
 }
 
 static void write_search_files(struct json_text *json, const struct observation *observation)
 {
-	put_string(json, "pattern", observation_word(observation, observation->args->pattern));
+	json_text_put_text(
+		json, "pattern", observation_word(observation, observation->args->pattern));
 	put_items(json, "matches", observation);
-	put_number(json, "count", observation->files->count);
-	put_bool(json, "truncated", observation->files->truncated);
-	put_number(json, "files_searched", observation->files->files_searched);
-	put_number(json, "files_skipped", observation->files->files_skipped);
+	json_text_put_uint64(json, "count", observation->files->count);
+	json_text_put_bool(json, "truncated", observation->files->truncated);
+	json_text_put_uint64(json, "files_searched", observation->files->files_searched);
+	json_text_put_uint64(json, "files_skipped", observation->files->files_skipped);
 	put_ignored(json, observation);
 	put_total(json, observation);
 }
@@ -439,7 +418,7 @@ static void put_session(struct json_text *json, const struct observation *observ
 	json_text_put(json, "session", observation->session);
 	if (observation->session_name)
 		json_text_put(json, "name", observation->session_name);
-	put_number(json, "next", next);
+	json_text_put_uint64(json, "next", next);
 }
 
 static void write_run_command(struct json_text *json, const struct observation *observation)
@@ -455,7 +434,7 @@ static void write_run_command(struct json_text *json, const struct observation *
 	bool cut = false;
 
 	/* What a session ended as is kept, and given to all that wait for it. */
-	put_string(json, "command",
+	json_text_put_text(json, "command",
 		observation->apart ? utf8_cut(observation->args->command, LIMIT_SESSION_SHOWN_BYTES)
 				   : observation_word(observation, observation->args->command));
 	put_ending(json, observation);
@@ -463,17 +442,17 @@ static void write_run_command(struct json_text *json, const struct observation *
 		cut = put_stream(json, "stdout", observation, COMMAND_STREAM_STDOUT);
 		cut |= put_stream(json, "stderr", observation, COMMAND_STREAM_STDERR);
 	}
-	put_number(json, "stdout_bytes", stream_capture_total(out));
-	put_number(json, "stderr_bytes", stream_capture_total(err));
+	json_text_put_uint64(json, "stdout_bytes", stream_capture_total(out));
+	json_text_put_uint64(json, "stderr_bytes", stream_capture_total(err));
 	if (!observation->apart)
-		put_bool(json, "truncated", cut);
-	put_bool(json, "timed_out", timed_out);
-	put_string(json, "ended_by", text_from(ended_by_name(observation->ended_by)));
+		json_text_put_bool(json, "truncated", cut);
+	json_text_put_bool(json, "timed_out", timed_out);
+	json_text_put_text(json, "ended_by", text_from(ended_by_name(observation->ended_by)));
 	if (observation->session)
 		put_session(json, observation);
-	put_number(json, "duration_ms", observation->wall_us / 1000);
+	json_text_put_uint64(json, "duration_ms", observation->wall_us / 1000);
 	if (observation->base64)
-		put_string(json, "encoding", TEXT_LITERAL("base64"));
+		json_text_put_text(json, "encoding", TEXT_LITERAL("base64"));
 }
 
 /* Of a tool that acts on sessions, the items are all members. */
@@ -517,15 +496,14 @@ static void write_error(struct json_text *json, const struct observation *observ
 		return;
 	}
 	json_text_object_begin(json);
-	put_string(json, "code", text_from(tool_error_name(observation->error)));
-	put_string(json, "message", observation_message(observation));
+	json_text_put_text(json, "code", text_from(tool_error_name(observation->error)));
+	json_text_put_text(json, "message", observation_message(observation));
 	if (observation->retry_after_ms > 0)
-		put_number(json, "retry_after_ms", (uint64_t)observation->retry_after_ms);
+		json_text_put_uint64(json, "retry_after_ms", (uint64_t)observation->retry_after_ms);
 	if (observation->node)
-		put_string(json, "node", text_from(observation->node));
+		json_text_put_text(json, "node", text_from(observation->node));
 	if (observation->data && evbuffer_get_length(observation->data) > 0) {
-		json_text_key(json, "data");
-		json_text_take(json, observation->data);
+		json_text_put_taken(json, "data", observation->data);
 	}
 	json_text_object_end(json);
 }
@@ -534,8 +512,7 @@ static void write_notes(struct json_text *json, const struct notes *notes)
 {
 	if (!notes || notes->count == 0)
 		return;
-	json_text_key(json, "notes");
-	json_text_array_begin(json);
+	json_text_put_array(json, "notes");
 	for (size_t i = 0; i < notes->count; i++)
 		json_text_string(json, text_from(notes->texts[i]));
 	json_text_array_end(json);
@@ -545,31 +522,30 @@ static void write_notes(struct json_text *json, const struct notes *notes)
 static void write_cgroup_usage(struct json_text *json, const struct command_cgroup_usage *usage)
 {
 	if (usage->has_memory_peak)
-		put_number(json, "peak_memory_bytes", usage->memory_peak_bytes);
+		json_text_put_uint64(json, "peak_memory_bytes", usage->memory_peak_bytes);
 	if (usage->has_io) {
-		put_number(json, "io_read_bytes", usage->io_read_bytes);
-		put_number(json, "io_write_bytes", usage->io_write_bytes);
+		json_text_put_uint64(json, "io_read_bytes", usage->io_read_bytes);
+		json_text_put_uint64(json, "io_write_bytes", usage->io_write_bytes);
 	}
 }
 
 void observation_write_usage(struct json_text *json, const struct observation *observation)
 {
-	json_text_key(json, "usage");
-	json_text_object_begin(json);
-	put_number(json, "wall_us", observation->wall_us);
+	json_text_put_object(json, "usage");
+	json_text_put_uint64(json, "wall_us", observation->wall_us);
 	if (observation->command) {
-		put_number(json, "user_us", observation->command->user_us);
-		put_number(json, "system_us", observation->command->system_us);
-		put_number(json, "max_rss_bytes", observation->command->max_rss_bytes);
+		json_text_put_uint64(json, "user_us", observation->command->user_us);
+		json_text_put_uint64(json, "system_us", observation->command->system_us);
+		json_text_put_uint64(json, "max_rss_bytes", observation->command->max_rss_bytes);
 		if (observation->command->left_over > 0)
-			put_number(json, "processes_ended", observation->command->left_over);
+			json_text_put_uint64(
+				json, "processes_ended", observation->command->left_over);
 		write_cgroup_usage(json, &observation->command->cgroup);
 	}
 	if (observation->disk_limit > 0) {
-		json_text_key(json, "disk");
-		json_text_object_begin(json);
-		put_number(json, "bytes", observation->disk_bytes);
-		put_number(json, "limit", observation->disk_limit);
+		json_text_put_object(json, "disk");
+		json_text_put_uint64(json, "bytes", observation->disk_bytes);
+		json_text_put_uint64(json, "limit", observation->disk_limit);
 		json_text_object_end(json);
 	}
 	json_text_object_end(json);
@@ -579,19 +555,18 @@ void observation_write_usage(struct json_text *json, const struct observation *o
 static void write_key(struct json_text *json, const struct observation *observation)
 {
 	if (observation->resolved)
-		put_bool(json, "resolved", true);
+		json_text_put_bool(json, "resolved", true);
 	if (observation->replayed)
-		put_bool(json, "replayed", true);
+		json_text_put_bool(json, "replayed", true);
 	if (observation->key_horizon_ms > 0)
-		put_number(json, "key_horizon_ms", (uint64_t)observation->key_horizon_ms);
+		json_text_put_uint64(json, "key_horizon_ms", (uint64_t)observation->key_horizon_ms);
 }
 
 void observation_write_diff(struct json_text *json, const struct observation *observation)
 {
 	if (!observation->diff || evbuffer_get_length(observation->diff) == 0)
 		return;
-	json_text_key(json, "diff");
-	json_text_take(json, observation->diff);
+	json_text_put_taken(json, "diff", observation->diff);
 }
 
 void observation_write(struct json_text *json, const struct observation *observation)
@@ -607,8 +582,8 @@ void observation_write(struct json_text *json, const struct observation *observa
 		return;
 	}
 	json_text_object_begin(json);
-	put_bool(json, "success", observation->error == TOOL_OK);
-	put_string(json, "tool", observation->tool);
+	json_text_put_bool(json, "success", observation->error == TOOL_OK);
+	json_text_put_text(json, "tool", observation->tool);
 	write_output(json, observation);
 	write_error(json, observation);
 	write_notes(json, observation->notes);

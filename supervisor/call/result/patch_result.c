@@ -145,16 +145,13 @@ static void write_file(const struct patched *file, struct json_text *json)
 	observation_write_path(json, path_of(file));
 	json_text_put(json, "op", operation_name(file));
 	if (file->operation == FILES_MOVE) {
-		json_text_key(json, "old_path");
-		json_text_string(json, (struct text){file->from, file->from_len});
+		json_text_put_text(json, "old_path", (struct text){file->from, file->from_len});
 	}
-	json_text_key(json, "added");
-	json_text_uint64(json, file->added);
-	json_text_key(json, "removed");
-	json_text_uint64(json, file->removed);
+	json_text_put_uint64(json, "added", file->added);
+	json_text_put_uint64(json, "removed", file->removed);
 	if (file->version_len > 0) {
-		json_text_key(json, "version");
-		json_text_string(json, (struct text){file->version, file->version_len});
+		json_text_put_text(
+			json, "version", (struct text){file->version, file->version_len});
 	}
 	json_text_object_end(json);
 }
@@ -206,8 +203,7 @@ int patch_result_write_states(const struct patch_result *result, struct evbuffer
 	struct json_text json = json_text(out);
 
 	json_text_object_begin(&json);
-	json_text_key(&json, "files");
-	json_text_array_begin(&json);
+	json_text_put_array(&json, "files");
 	for (size_t i = 0; i < result->count; i++) {
 		json_text_object_begin(&json);
 		observation_write_path(&json, path_of(&result->files[i]));

@@ -260,12 +260,10 @@ int properties_read_kept(struct json_object *kept, struct properties *ret)
 /* Each string is written as it was read: the reader took valid UTF-8 alone. */
 static void put_strings(struct json_text *json, const char *key, struct json_object *strings)
 {
-	json_text_key(json, key);
-	json_text_object_begin(json);
+	json_text_put_object(json, key);
 	if (strings) {
 		json_object_object_foreach (strings, name, value) {
-			json_text_key(json, name);
-			json_text_string(json, string_of(value));
+			json_text_put_text(json, name, string_of(value));
 		}
 	}
 	json_text_object_end(json);
