@@ -248,6 +248,20 @@ static void put_workspace(struct json_text *json, const struct workspace *worksp
 	put_cut(json, "workspace", text_from(workspace_name(workspace)), max);
 }
 
+/* Begins the line of an event that @peer has caused, in @workspace; NULL: none. */
+static bool begin_by(struct audit *audit, struct json_text *json, const char *event,
+	const struct peer_credentials *peer, const struct workspace *workspace)
+{
+	if (!audit)
+		return false;
+	begin(audit, json, event);
+	if (peer)
+		put_who(json, peer);
+	if (workspace)
+		put_workspace(json, workspace, LIMIT_AUDIT_TEXT_BYTES);
+	return true;
+}
+
 /* Calls. */
 
 static void begin_call(struct audit *audit, struct json_text *json, const char *event,
@@ -375,12 +389,8 @@ void audit_call_refused(struct audit *audit, const struct peer_credentials *peer
 {
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json, "call.refused", peer, workspace))
 		return;
-	begin(audit, &json, "call.refused");
-	put_who(&json, peer);
-	if (workspace)
-		put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
 	if (tool)
 		put_cut(&json, "tool", text_from(tool), LIMIT_AUDIT_TEXT_BYTES / 16);
 	json_text_put(&json, "decision", "refuse");
@@ -393,12 +403,10 @@ void audit_call_replayed(struct audit *audit, const struct peer_credentials *pee
 {
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json,
+		    error == TOOL_OUTCOME_UNKNOWN ? "call.outcome_unknown" : "call.replayed", peer,
+		    workspace))
 		return;
-	begin(audit, &json,
-		error == TOOL_OUTCOME_UNKNOWN ? "call.outcome_unknown" : "call.replayed");
-	put_who(&json, peer);
-	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put(&json, "tool", tool);
 	end(audit, &json);
 }
@@ -439,12 +447,8 @@ void audit_workspace(struct audit *audit, const char *event, const struct peer_c
 {
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json, event, peer, workspace))
 		return;
-	begin(audit, &json, event);
-	if (peer)
-		put_who(&json, peer);
-	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put(&json, "kind", workspace_kind_name(workspace_kind(workspace)));
 	end(audit, &json);
 }
@@ -454,9 +458,8 @@ void audit_lease_ended(
 {
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json, "workspace.lease_ended", NULL, NULL))
 		return;
-	begin(audit, &json, "workspace.lease_ended");
 	json_text_put(&json, "tenant", tenant->name);
 	json_text_put(&json, "workspace", name);
 	json_text_put(&json, "at_end", lease_end_name(at_end));
@@ -469,9 +472,8 @@ void audit_session_used(struct audit *audit, const struct peer_credentials *peer
 {
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json, "session.used", NULL, NULL))
 		return;
-	begin(audit, &json, "session.used");
 	if (session)
 		json_text_put(&json, "session", session);
 	put_who(&json, peer);
@@ -487,12 +489,8 @@ void audit_checkpoint(struct audit *audit, const char *event, const struct peer_
 {
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json, event, peer, workspace))
 		return;
-	begin(audit, &json, event);
-	if (peer)
-		put_who(&json, peer);
-	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put_number(&json, "checkpoint", number);
 	end(audit, &json);
 }
@@ -502,12 +500,8 @@ void audit_frozen(struct audit *audit, const struct peer_credentials *peer,
 {
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json, "workspace.frozen", peer, workspace))
 		return;
-	begin(audit, &json, "workspace.frozen");
-	if (peer)
-		put_who(&json, peer);
-	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put(&json, "template", template);
 	end(audit, &json);
 }
@@ -518,11 +512,8 @@ void audit_forked(
 	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json, "workspace.forked", peer, NULL))
 		return;
-	begin(audit, &json, "workspace.forked");
-	if (peer)
-		put_who(&json, peer);
 	json_text_put(&json, "tenant", forking_tenant(forking)->name);
 	json_text_put(&json, "template", forking_template(forking));
 	forking_name(forking, 0, name);
@@ -536,11 +527,8 @@ void audit_forward(struct audit *audit, const struct peer_credentials *peer,
 {
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json, "workspace.forwarded", peer, workspace))
 		return;
-	begin(audit, &json, "workspace.forwarded");
-	put_who(&json, peer);
-	put_workspace(&json, workspace, LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put_number(&json, "port", port);
 	end(audit, &json);
 }
@@ -550,10 +538,8 @@ void audit_bound(struct audit *audit, const struct peer_credentials *peer,
 {
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json, "connection.bound", peer, NULL))
 		return;
-	begin(audit, &json, "connection.bound");
-	put_who(&json, peer);
 	json_text_put(&json, "tenant", tenant->name);
 	if (workspace.data)
 		put_cut(&json, "workspace", workspace, LIMIT_AUDIT_TEXT_BYTES);
@@ -565,10 +551,8 @@ void audit_workspace_refused(struct audit *audit, const char *event,
 {
 	struct json_text json;
 
-	if (!audit)
+	if (!begin_by(audit, &json, event, peer, NULL))
 		return;
-	begin(audit, &json, event);
-	put_who(&json, peer);
 	if (name.data)
 		put_cut(&json, "workspace", name, LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put(&json, "decision", "refuse");
