@@ -39,6 +39,33 @@ void control_refuse(struct client *client, const struct jsonrpc_request *request
 		params ? NULL : tool_error_name(error));
 }
 
+void control_list_begin(struct control_list *list, const char *name)
+{
+	list->name = name;
+	list->size = 0;
+	list->omitted = 0;
+	json_text_put_array(&list->json, name);
+}
+
+bool control_list_has_room(struct control_list *list, size_t bytes)
+{
+	list->size += LIMIT_CONTROL_ENTRY_BYTES + bytes;
+	if (list->size <= LIMIT_CONTROL_LIST_BYTES)
+		return true;
+	list->omitted++;
+	return false;
+}
+
+void control_list_end(struct control_list *list)
+{
+	char name[64];
+
+	json_text_array_end(&list->json);
+	snprintf(name, sizeof(name), "%s_omitted", list->name);
+	if (list->omitted > 0)
+		json_text_put_number(&list->json, name, list->omitted);
+}
+
 bool control_is_workspace(const struct control_target *target, const struct workspace *workspace)
 {
 	return target->workspace.data &&

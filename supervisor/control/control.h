@@ -19,6 +19,20 @@ void control_put_call(struct json_text *json, const struct call_info *info, size
 void control_refuse(struct client *client, const struct jsonrpc_request *request,
 	enum tool_error error, const char *message);
 
+/* A list in an answer, of about LIMIT_CONTROL_LIST_BYTES; entries beyond that are counted. */
+struct control_list {
+	struct json_text json;
+	const char *name;
+	size_t size;
+	int64_t omitted;
+};
+
+void control_list_begin(struct control_list *list, const char *name);
+/** Whether the list has room for one more entry, with texts of @bytes. */
+bool control_list_has_room(struct control_list *list, size_t bytes);
+/** Writes the member "NAME_omitted" behind the list if entries found no room. */
+void control_list_end(struct control_list *list);
+
 /* The workspace, call or running session that a request names. */
 struct control_target {
 	struct text call, session, workspace, tenant;

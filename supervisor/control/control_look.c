@@ -35,11 +35,9 @@
 
 /* The context of the callbacks below, which write or count objects. */
 struct look {
-	struct json_text json;
+	struct control_list list;
 	const struct control_target *target; /* NULL: all */
 	int64_t calls, waiting, commands;
-	size_t listed;   /* approximate size of the current list in bytes */
-	int64_t omitted; /* entries that found no room in it */
 	int64_t workspaces[CELL_STATUSES];
 };
 
@@ -48,13 +46,13 @@ static bool begin(struct client *client, const struct jsonrpc_request *request, 
 {
 	if (request->notification)
 		return false;
-	client_answer_begin(client, &look->json, request->id_text);
+	client_answer_begin(client, &look->list.json, request->id_text);
 	return true;
 }
 
 static void end(struct client *client, struct look *look)
 {
-	client_answer_end(client, &look->json);
+	client_answer_end(client, &look->list.json);
 }
 
 static void count_call(void *context, struct call *call)
@@ -345,75 +343,46 @@ void control_status(struct client *client, struct jsonrpc_request *request)
 	const struct cell_counts *counts = workspaces_counts(service->workspaces);
 	struct spare_cells_view spares;
 	struct look look = {0};
+	struct json_text *json = &look.list.json;
 
 	if (!begin(client, request, &look))
 		return;
 	call_foreach(count_call, &look);
 	workspaces_foreach(service->workspaces, count_workspace, &look);
-	json_text_put(&look.json, "version", CLOISTER_VERSION);
-	json_text_put(&look.json, "state", state_of(service));
-	json_text_put(&look.json, "moved_to", service->moved_to);
-	json_text_put(
-		&look.json, "role", client->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
-	json_text_put_number(&look.json, "uptime_ms", uptime_ms(service));
-	json_text_put_uint64(&look.json, "tenants", service->config->n_tenants);
-	json_text_put_uint64(&look.json, "connections", service->connections);
-	json_text_put_uint64(&look.json, "control_connections", service->control_connections);
-	json_text_put_number(&look.json, "calls", look.calls);
-	json_text_put_number(&look.json, "calls_waiting", look.waiting);
-	json_text_put_number(&look.json, "commands_running", look.commands);
-	put_old_daemon(&look.json, service);
-	json_text_put_uint64(&look.json, "memory_bound", memory_bound(service->config));
-	json_text_put_uint64(&look.json, "unread_bytes", service->unread.bytes);
-	put_refused(&look.json, service);
-	json_text_put_uint64(&look.json, "cells_lost", counts->lost);
-	json_text_put_uint64(&look.json, "files_processes_lost", counts->files_lost);
-	json_text_put_uint64(&look.json, "cells_ended_idle", counts->idle_ended);
+	json_text_put(json, "version", CLOISTER_VERSION);
+	json_text_put(json, "state", state_of(service));
+	json_text_put(json, "moved_to", service->moved_to);
+	json_text_put(json, "role", client->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
+	json_text_put_number(json, "uptime_ms", uptime_ms(service));
+	json_text_put_uint64(json, "tenants", service->config->n_tenants);
+	json_text_put_uint64(json, "connections", service->connections);
+	json_text_put_uint64(json, "control_connections", service->control_connections);
+	json_text_put_number(json, "calls", look.calls);
+	json_text_put_number(json, "calls_waiting", look.waiting);
+	json_text_put_number(json, "commands_running", look.commands);
+	put_old_daemon(json, service);
+	json_text_put_uint64(json, "memory_bound", memory_bound(service->config));
+	json_text_put_uint64(json, "unread_bytes", service->unread.bytes);
+	put_refused(json, service);
+	json_text_put_uint64(json, "cells_lost", counts->lost);
+	json_text_put_uint64(json, "files_processes_lost", counts->files_lost);
+	json_text_put_uint64(json, "cells_ended_idle", counts->idle_ended);
 	spare_cells_look(workspaces_spares(service->workspaces), &spares);
-	json_text_put_uint64(&look.json, "spare_cells", spares.ready);
-	json_text_put_uint64(&look.json, "spare_cells_used", spares.used);
-	json_text_put_object(&look.json, "workspaces");
+	json_text_put_uint64(json, "spare_cells", spares.ready);
+	json_text_put_uint64(json, "spare_cells_used", spares.used);
+	json_text_put_object(json, "workspaces");
 	for (enum cell_status i = 0; i < CELL_STATUSES; i++)
-		json_text_put_number(&look.json, cell_status_name(i), look.workspaces[i]);
-	json_text_object_end(&look.json);
-	json_text_put_number(&look.json, "workspaces_existing", existing(service->config));
-	put_template_memory(&look.json, service->config);
-	put_audit(&look.json, service->audit);
-	put_keys(&look.json, service);
-	put_enforcement(&look.json, service->cgroup, service->config->host.disk_classes.count > 0);
-	put_tasks(&look.json, service->config);
-	put_budgets(&look.json);
-	control_selftest_put(&look.json, service->selftest);
+		json_text_put_number(json, cell_status_name(i), look.workspaces[i]);
+	json_text_object_end(json);
+	json_text_put_number(json, "workspaces_existing", existing(service->config));
+	put_template_memory(json, service->config);
+	put_audit(json, service->audit);
+	put_keys(json, service);
+	put_enforcement(json, service->cgroup, service->config->host.disk_classes.count > 0);
+	put_tasks(json, service->config);
+	put_budgets(json);
+	control_selftest_put(json, service->selftest);
 	end(client, &look);
-}
-
-/*
- * Whether the current list has room for one more entry with @text, of which @max bytes are shown.
- */
-static bool has_room(struct look *look, struct text text, size_t max)
-{
-	look->listed += LIMIT_CONTROL_ENTRY_BYTES + (text.len < max ? text.len : max);
-	if (look->listed <= LIMIT_CONTROL_LIST_BYTES)
-		return true;
-	look->omitted++;
-	return false;
-}
-
-static void begin_list(struct look *look, const char *name)
-{
-	look->listed = 0;
-	look->omitted = 0;
-	json_text_put_array(&look->json, name);
-}
-
-/*
- * @omitted is the member that says how many entries found no room; it is absent if there are none.
- */
-static void end_list(struct look *look, const char *omitted)
-{
-	json_text_array_end(&look->json);
-	if (look->omitted > 0)
-		json_text_put_number(&look->json, omitted, look->omitted);
 }
 
 static void put_usage(struct json_text *json, const struct usage_now *usage, uint64_t ended_cpu_us)
@@ -427,16 +396,16 @@ static void put_usage(struct json_text *json, const struct usage_now *usage, uin
 static void put_workspace(void *context, struct workspace *workspace)
 {
 	struct look *look = context;
-	struct json_text *json = &look->json;
+	struct json_text *json = &look->list.json;
 	struct workspace_info info;
 	struct usage_now usage;
 
 	if (look->target && !control_is_workspace(look->target, workspace))
 		return;
 	workspace_get_info(workspace, &info);
-	if (!has_room(look, text_from(workspace_name(workspace)), LIMIT_CONTROL_LIST_BYTES))
+	if (!control_list_has_room(&look->list, strlen(workspace_name(workspace))))
 		return;
-	look->listed += info.trouble ? strlen(info.trouble) : 0;
+	look->list.size += info.trouble ? strlen(info.trouble) : 0;
 	json_text_object_begin(json);
 	json_text_put(json, "workspace", workspace_name(workspace));
 	json_text_put(json, "tenant", workspace_tenant(workspace)->name);
@@ -465,9 +434,9 @@ static void put_workspace(void *context, struct workspace *workspace)
 
 static void put_workspaces(struct service *service, struct look *look)
 {
-	begin_list(look, "workspaces");
+	control_list_begin(&look->list, "workspaces");
 	workspaces_foreach(service->workspaces, put_workspace, look);
-	end_list(look, "workspaces_omitted");
+	control_list_end(&look->list);
 }
 
 void control_workspaces(struct client *client, struct jsonrpc_request *request)
@@ -483,7 +452,7 @@ void control_workspaces(struct client *client, struct jsonrpc_request *request)
 static void put_call(void *context, struct call *call)
 {
 	struct look *look = context;
-	struct json_text *json = &look->json;
+	struct json_text *json = &look->list.json;
 	size_t max = look->target ? LIMIT_CONTROL_SHOWN_BYTES : LIMIT_CONTROL_TEXT_BYTES;
 	struct call_info info;
 
@@ -492,7 +461,7 @@ static void put_call(void *context, struct call *call)
 		return;
 	if (look->target && !control_is_call(look->target, &info))
 		return;
-	if (!has_room(look, info.subject, max))
+	if (!control_list_has_room(&look->list, info.subject.len < max ? info.subject.len : max))
 		return;
 	json_text_object_begin(json);
 	control_put_call(json, &info, max);
@@ -504,9 +473,9 @@ static void put_call(void *context, struct call *call)
 
 static void put_calls(struct look *look)
 {
-	begin_list(look, "calls");
+	control_list_begin(&look->list, "calls");
 	call_foreach(put_call, look);
-	end_list(look, "calls_omitted");
+	control_list_end(&look->list);
 }
 
 /* Lists all calls: a file call that waits or hangs matters as much as a command. */
@@ -564,27 +533,28 @@ void control_tenants(struct client *client, struct jsonrpc_request *request)
 {
 	const struct config *config = client->service->config;
 	struct look look = {0};
+	struct json_text *json = &look.list.json;
 
 	if (!begin(client, request, &look))
 		return;
 	sum_usage(client->service);
-	json_text_put_array(&look.json, "tenants");
+	json_text_put_array(json, "tenants");
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		const struct tenant *tenant = config->tenants[i];
 
-		json_text_object_begin(&look.json);
-		json_text_put(&look.json, "tenant", tenant->name);
-		json_text_put_bool(&look.json, "managed", tenant->managed);
-		json_text_put_uint64(&look.json, "connections", tenant->usage->connections);
-		json_text_put_uint64(&look.json, "calls", tenant->usage->calls);
-		json_text_put_uint64(&look.json, "workspaces", tenant->usage->workspaces);
-		json_text_put_uint64(&look.json, "workspaces_existing", tenant->usage->existing);
-		put_turns(&look.json, tenant);
-		put_usage(&look.json, &tenant->usage->now, tenant->usage->command_cpu_us);
-		put_limits(&look.json, &tenant->limits);
-		json_text_object_end(&look.json);
+		json_text_object_begin(json);
+		json_text_put(json, "tenant", tenant->name);
+		json_text_put_bool(json, "managed", tenant->managed);
+		json_text_put_uint64(json, "connections", tenant->usage->connections);
+		json_text_put_uint64(json, "calls", tenant->usage->calls);
+		json_text_put_uint64(json, "workspaces", tenant->usage->workspaces);
+		json_text_put_uint64(json, "workspaces_existing", tenant->usage->existing);
+		put_turns(json, tenant);
+		put_usage(json, &tenant->usage->now, tenant->usage->command_cpu_us);
+		put_limits(json, &tenant->limits);
+		json_text_object_end(json);
 	}
-	json_text_array_end(&look.json);
+	json_text_array_end(json);
 	end(client, &look);
 }
 

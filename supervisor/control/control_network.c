@@ -98,40 +98,25 @@ static void put_denial(
 	json_text_object_end(json);
 }
 
-/* Returns how many found no room. */
-static int64_t put_denials_of(struct json_text *json, const struct tenant *tenant, size_t *listed)
-{
-	const struct denial *denial;
-	int64_t omitted = 0;
-
-	TAILQ_FOREACH (denial, &tenant->usage->denials.list, entry) {
-		*listed += LIMIT_CONTROL_ENTRY_BYTES + strlen(denial->workspace) +
-			   strlen(denial->host);
-		if (*listed <= LIMIT_CONTROL_LIST_BYTES)
-			put_denial(json, tenant, denial);
-		else
-			omitted++;
-	}
-	return omitted;
-}
-
 static void answer_denials(
 	struct client *client, const struct jsonrpc_request *request, const struct tenant *only)
 {
 	const struct config *config = client->service->config;
-	struct json_text json;
-	int64_t omitted = 0;
-	size_t listed = 0;
+	const struct denial *denial;
+	struct control_list list;
 
-	client_answer_begin(client, &json, request->id_text);
-	json_text_put_array(&json, "denials");
-	for (size_t i = 0; i < config->n_tenants; i++)
-		if (!only || only == config->tenants[i])
-			omitted += put_denials_of(&json, config->tenants[i], &listed);
-	json_text_array_end(&json);
-	if (omitted > 0)
-		json_text_put_number(&json, "denials_omitted", omitted);
-	client_answer_end(client, &json);
+	client_answer_begin(client, &list.json, request->id_text);
+	control_list_begin(&list, "denials");
+	for (size_t i = 0; i < config->n_tenants; i++) {
+		if (only && only != config->tenants[i])
+			continue;
+		TAILQ_FOREACH (denial, &config->tenants[i]->usage->denials.list, entry)
+			if (control_list_has_room(
+				    &list, strlen(denial->workspace) + strlen(denial->host)))
+				put_denial(&list.json, config->tenants[i], denial);
+	}
+	control_list_end(&list);
+	client_answer_end(client, &list.json);
 }
 
 void control_denials(struct client *client, struct jsonrpc_request *request)

@@ -11,23 +11,14 @@
 #include "supervisor/control/control.h"
 #include "supervisor/session/session_use.h"
 
-struct listing {
-	struct json_text json;
-	size_t size; /* approximate, in bytes */
-	int64_t omitted;
-};
-
 static void put_session(void *context, const struct session *session)
 {
-	struct listing *listing = context;
-	struct json_text *json = &listing->json;
+	struct control_list *list = context;
+	struct json_text *json = &list->json;
 	struct session_info info;
 
-	listing->size += LIMIT_CONTROL_ENTRY_BYTES + LIMIT_CONTROL_TEXT_BYTES;
-	if (listing->size > LIMIT_CONTROL_LIST_BYTES) {
-		listing->omitted++;
+	if (!control_list_has_room(list, LIMIT_CONTROL_TEXT_BYTES))
 		return;
-	}
 	session_get_info(session, &info);
 	json_text_object_begin(json);
 	session_describe(json, &info, LIMIT_CONTROL_TEXT_BYTES);
@@ -37,15 +28,13 @@ static void put_session(void *context, const struct session *session)
 
 void control_sessions(struct client *client, struct jsonrpc_request *request)
 {
-	struct listing listing = {0};
+	struct control_list list;
 
 	if (request->notification)
 		return;
-	client_answer_begin(client, &listing.json, request->id_text);
-	json_text_put_array(&listing.json, "sessions");
-	session_foreach(put_session, &listing);
-	json_text_array_end(&listing.json);
-	if (listing.omitted > 0)
-		json_text_put_number(&listing.json, "sessions_omitted", listing.omitted);
-	client_answer_end(client, &listing.json);
+	client_answer_begin(client, &list.json, request->id_text);
+	control_list_begin(&list, "sessions");
+	session_foreach(put_session, &list);
+	control_list_end(&list);
+	client_answer_end(client, &list.json);
 }

@@ -20,23 +20,18 @@
 #include "supervisor/workspace/workspaces.h"
 
 struct listing {
-	struct json_text json;
+	struct control_list list;
 	const struct tenant *tenant;
-	size_t size; /* approximate, in bytes */
-	int64_t omitted;
 };
 
 static void put_template(void *context, const struct template_info *info)
 {
 	struct listing *listing = context;
-	struct json_text *json = &listing->json;
+	struct json_text *json = &listing->list.json;
 	char made[RFC3339_BYTES];
 
-	listing->size += LIMIT_CONTROL_ENTRY_BYTES;
-	if (listing->size > LIMIT_CONTROL_LIST_BYTES) {
-		listing->omitted++;
+	if (!control_list_has_room(&listing->list, 0))
 		return;
-	}
 	json_text_object_begin(json);
 	json_text_put(json, "tenant", listing->tenant->name);
 	json_text_put(json, "template", info->name);
@@ -77,8 +72,8 @@ void control_templates(struct client *client, struct jsonrpc_request *request)
 
 	if (!read_tenant(client, request, &only) || request->notification)
 		return;
-	client_answer_begin(client, &listing.json, request->id_text);
-	json_text_put_array(&listing.json, "templates");
+	client_answer_begin(client, &listing.list.json, request->id_text);
+	control_list_begin(&listing.list, "templates");
 	for (size_t i = 0; i < config->n_tenants; i++) {
 		listing.tenant = config->tenants[i];
 		/* Those that cannot be read are missing; the rest is listed. */
@@ -86,10 +81,8 @@ void control_templates(struct client *client, struct jsonrpc_request *request)
 			(void)templates_each(client->service->workspaces, listing.tenant,
 				put_template, &listing);
 	}
-	json_text_array_end(&listing.json);
-	if (listing.omitted > 0)
-		json_text_put_number(&listing.json, "templates_omitted", listing.omitted);
-	client_answer_end(client, &listing.json);
+	control_list_end(&listing.list);
+	client_answer_end(client, &listing.list.json);
 }
 
 /* Without the name of a tenant there must be one tenant alone. */
