@@ -24,6 +24,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* Beside the calls of every such program; all others get EPERM. */
 static const int allowed[] = {
 	SCMP_SYS(epoll_create1),
 	SCMP_SYS(fcntl),

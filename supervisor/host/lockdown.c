@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 
 /* clang-format off */
-/* Beside the calls of every such program. */
+/* Beside the calls of every such program; all others get EPERM. */
 static const int allowed[] = {
 	/* descriptors; close_range(2): fd_closer.c */
 	SCMP_SYS(close_range), SCMP_SYS(fcntl), SCMP_SYS(pipe2), SCMP_SYS(dup), SCMP_SYS(fstatfs),
