@@ -1,37 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/unpack_report.h"
 
-#include <errno.h>
-
-void unpack_report_put(struct wire_writer *writer, const struct unpack_report *report)
+WIRE_CODEC(unpack_report)
 {
-	struct text name = report->name;
-
-	if (name.len > LIMIT_UNPACK_NAME_BYTES)
-		name.len = LIMIT_UNPACK_NAME_BYTES;
-	wire_put_u32(writer, report->fault);
-	wire_put_u32(writer, report->error);
-	wire_put_u64(writer, report->entries);
-	wire_put_u64(writer, report->special);
-	wire_put_u64(writer, report->set_ids);
-	wire_put_u64(writer, report->attributes);
-	wire_put_text(writer, name);
-}
-
-int unpack_report_get(struct text payload, struct unpack_report *ret)
-{
-	struct wire_reader reader = wire_reader(payload.data, payload.len);
-	struct unpack_report report;
-
-	report.fault = wire_get_u32(&reader);
-	report.error = wire_get_u32(&reader);
-	report.entries = wire_get_u64(&reader);
-	report.special = wire_get_u64(&reader);
-	report.set_ids = wire_get_u64(&reader);
-	report.attributes = wire_get_u64(&reader);
-	report.name = wire_get_text(&reader, LIMIT_UNPACK_NAME_BYTES);
-	if (wire_reader_end(&reader) < 0 || report.fault >= UNPACK_FAULT_END)
-		return -EBADMSG;
-	*ret = report;
-	return 0;
+	if (codec->writer && message->name.len > LIMIT_UNPACK_NAME_BYTES)
+		message->name.len = LIMIT_UNPACK_NAME_BYTES;
+	wire_u32(codec, &message->fault);
+	wire_u32(codec, &message->error);
+	wire_u64(codec, &message->entries);
+	wire_u64(codec, &message->special);
+	wire_u64(codec, &message->set_ids);
+	wire_u64(codec, &message->attributes);
+	wire_text(codec, &message->name, LIMIT_UNPACK_NAME_BYTES);
+	wire_refuse_if(codec, message->fault >= UNPACK_FAULT_END);
 }

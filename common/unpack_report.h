@@ -59,6 +59,5 @@ struct unpack_report {
 
 #define UNPACK_REPORT_BYTES (64 + LIMIT_UNPACK_NAME_BYTES)
 
-void unpack_report_put(struct wire_writer *writer, const struct unpack_report *report);
-/** Returns 0, or -EBADMSG with @ret untouched. */
-int unpack_report_get(struct text payload, struct unpack_report *ret);
+/** A name that is too long is cut. */
+WIRE_MESSAGE(unpack_report);

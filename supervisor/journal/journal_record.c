@@ -24,46 +24,52 @@ static uint32_t checksum(const uint8_t *record, size_t len)
 	return journal_crc(sum, record + HEAD_BYTES, len - HEAD_BYTES);
 }
 
-static struct text bytes_of(const uint8_t id[JOURNAL_ID_BYTES])
+static void id_field(struct wire_codec *codec, uint8_t id[JOURNAL_ID_BYTES])
 {
-	return (struct text){(const char *)id, JOURNAL_ID_BYTES};
+	struct text bytes = {(const char *)id, JOURNAL_ID_BYTES};
+
+	wire_text(codec, &bytes, JOURNAL_ID_BYTES);
+	wire_refuse_if(codec, bytes.len != JOURNAL_ID_BYTES);
+	if (!codec->writer && bytes.len == JOURNAL_ID_BYTES)
+		memcpy(id, bytes.data, JOURNAL_ID_BYTES);
 }
 
-static void get_id(struct wire_reader *reader, uint8_t id[JOURNAL_ID_BYTES])
+static void record_fields(struct wire_codec *codec, struct journal_record *record)
 {
-	struct text bytes = wire_get_text(reader, JOURNAL_ID_BYTES);
+	uint8_t version = JOURNAL_VERSION;
 
-	if (bytes.len == JOURNAL_ID_BYTES)
-		memcpy(id, bytes.data, JOURNAL_ID_BYTES);
+	wire_u8(codec, &record->type);
+	wire_u64(codec, &record->number);
+	wire_refuse_if(codec, record->type < JOURNAL_FILE || record->type > JOURNAL_DROP);
+	if (record->type == JOURNAL_FILE)
+		wire_u8(codec, &version);
 	else
-		reader->failed = true;
+		id_field(codec, record->id);
+	wire_refuse_if(codec, version != JOURNAL_VERSION);
+	if (record->type == JOURNAL_BEGIN || record->type == JOURNAL_END) {
+		id_field(codec, record->digest);
+		wire_text(codec, &record->tenant, TENANT_MAX);
+	}
+	if (record->type == JOURNAL_BEGIN) {
+		wire_text(codec, &record->before, JOURNAL_CHANGE_BYTES);
+		wire_text(codec, &record->after, JOURNAL_CHANGE_BYTES);
+	}
+	if (record->type == JOURNAL_END) {
+		wire_bool(codec, &record->base64);
+		wire_text(codec, &record->code, CODE_BYTES);
+		wire_text(codec, &record->json, LIMIT_JOURNAL_RECORD_BYTES);
+		wire_text(codec, &record->model, LIMIT_JOURNAL_RECORD_BYTES);
+	}
 }
 
 size_t journal_record_put(const struct journal_record *record, void *buffer, size_t size)
 {
 	struct wire_writer writer = wire_writer(buffer, size);
+	struct wire_reader none = {0};
+	struct journal_record copy = *record;
 
 	wire_put_u64(&writer, 0); /* length and checksum, written below */
-	wire_put_u8(&writer, record->type);
-	wire_put_u64(&writer, record->number);
-	if (record->type == JOURNAL_FILE)
-		wire_put_u8(&writer, JOURNAL_VERSION);
-	else
-		wire_put_text(&writer, bytes_of(record->id));
-	if (record->type == JOURNAL_BEGIN || record->type == JOURNAL_END) {
-		wire_put_text(&writer, bytes_of(record->digest));
-		wire_put_text(&writer, record->tenant);
-	}
-	if (record->type == JOURNAL_BEGIN) {
-		wire_put_text(&writer, record->before);
-		wire_put_text(&writer, record->after);
-	}
-	if (record->type == JOURNAL_END) {
-		wire_put_u8(&writer, record->base64);
-		wire_put_text(&writer, record->code);
-		wire_put_text(&writer, record->json);
-		wire_put_text(&writer, record->model);
-	}
+	record_fields(&(struct wire_codec){&writer, &none}, &copy);
 	if (!wire_writer_ok(&writer) || writer.len > LIMIT_JOURNAL_RECORD_BYTES ||
 		record->tenant.len > TENANT_MAX || record->before.len > JOURNAL_CHANGE_BYTES ||
 		record->after.len > JOURNAL_CHANGE_BYTES)
@@ -79,33 +85,6 @@ void journal_record_head(void *buffer, size_t len)
 	memcpy(buffer, head, sizeof(head));
 	head[1] = checksum(buffer, len);
 	memcpy(buffer, head, sizeof(head));
-}
-
-static int get_members(struct wire_reader *reader, struct journal_record *record)
-{
-	record->type = wire_get_u8(reader);
-	record->number = wire_get_u64(reader);
-	if (record->type < JOURNAL_FILE || record->type > JOURNAL_DROP)
-		return -EBADMSG;
-	if (record->type != JOURNAL_FILE)
-		get_id(reader, record->id);
-	else if (wire_get_u8(reader) != JOURNAL_VERSION)
-		return -EBADMSG;
-	if (record->type == JOURNAL_BEGIN || record->type == JOURNAL_END) {
-		get_id(reader, record->digest);
-		record->tenant = wire_get_text(reader, TENANT_MAX);
-	}
-	if (record->type == JOURNAL_BEGIN) {
-		record->before = wire_get_text(reader, JOURNAL_CHANGE_BYTES);
-		record->after = wire_get_text(reader, JOURNAL_CHANGE_BYTES);
-	}
-	if (record->type == JOURNAL_END) {
-		record->base64 = wire_get_bool(reader);
-		record->code = wire_get_text(reader, CODE_BYTES);
-		record->json = wire_get_text(reader, LIMIT_JOURNAL_RECORD_BYTES);
-		record->model = wire_get_text(reader, LIMIT_JOURNAL_RECORD_BYTES);
-	}
-	return wire_reader_end(reader);
 }
 
 int journal_record_get(struct text bytes, struct journal_record *ret)
@@ -125,7 +104,8 @@ int journal_record_get(struct text bytes, struct journal_record *ret)
 	if (checksum((const uint8_t *)bytes.data, head[0]) != head[1])
 		return -EBADMSG;
 	reader = wire_reader(bytes.data + HEAD_BYTES, head[0] - HEAD_BYTES);
-	r = get_members(&reader, &record);
+	record_fields(&(struct wire_codec){NULL, &reader}, &record);
+	r = wire_reader_end(&reader);
 	if (r < 0)
 		return r;
 	*ret = record;
