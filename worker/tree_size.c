@@ -6,6 +6,7 @@
 #include "worker/tree_size.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/limits.h"
 
 #include <dirent.h>
@@ -25,18 +26,12 @@ struct measure {
 static int enter(struct measure *measure, int parent, const char *name)
 {
 	DIR *directory;
-	int fd;
 
 	if (measure->depth == LIMIT_CLEAR_DEPTH)
 		return -ENAMETOOLONG;
-	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	directory = fd < 0 ? NULL : fdopendir(fd);
-	if (!directory) {
-		int r = -errno;
-
-		close_fd(&fd);
-		return r;
-	}
+	directory = directory_read(parent, name);
+	if (!directory)
+		return -errno;
 	measure->levels[measure->depth++] = directory;
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "common/config/config_files.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/limits.h"
 
 #include <dirent.h>
@@ -230,9 +231,9 @@ static bool is_drop_in(const char *name)
 static int list_drop_ins(
 	struct config_reader *reader, int fd, const char *path, struct config_file_names *names)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *directory = copy < 0 ? NULL : fdopendir(copy);
+	DIR *directory = directory_read(fd, ".");
 	const struct dirent *entry;
+	int r = 0;
 
 	if (!directory)
 		return -errno;

@@ -7,6 +7,7 @@
 #include "supervisor/audit/audit_file.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/limits.h"
 
 #include <dirent.h>
@@ -158,18 +159,13 @@ static bool is_full_name(const char *entry, const char *name, uint64_t *ret_seq)
 
 static int list_full(int directory_fd, const char *name, struct full_files *ret)
 {
-	int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct full_files files = {.oldest = UINT64_MAX};
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	DIR *directory = directory_read(directory_fd, ".");
 	const struct dirent *entry;
 	uint64_t seq;
 
-	if (!directory) {
-		int r = -errno;
-
-		close_fd(&fd);
-		return r;
-	}
+	if (!directory)
+		return -errno;
 	while ((entry = readdir(directory))) {
 		if (!is_full_name(entry->d_name, name, &seq))
 			continue;

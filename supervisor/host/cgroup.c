@@ -7,6 +7,7 @@
 
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/limits.h"
 #include "common/monotonic.h"
 #include "common/mountinfo.h"
@@ -352,13 +353,10 @@ static bool is_workspace(const struct dirent *entry)
 static void clear_generations(int whole, bool all)
 {
 	const bool first_has_ended = !all && !is_populated(whole, SUPERVISOR);
-	int fd = openat(whole, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	DIR *directory = directory_read(whole, ".");
 	uint64_t deadline = monotonic_ms() + LEFT_OVER_WAIT_MS;
 	const struct dirent *entry;
 
-	if (!directory)
-		close_fd(&fd);
 	while (directory && (entry = readdir(directory)))
 		if ((is_generation(entry) && (all || !is_populated(whole, entry->d_name))) ||
 			(is_workspace(entry) && first_has_ended))

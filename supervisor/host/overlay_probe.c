@@ -3,6 +3,7 @@
 #include "supervisor/host/overlay_probe.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -74,18 +75,14 @@ static void remove_all(int parent, const char *name, unsigned levels)
 {
 	const struct dirent *entry;
 	DIR *directory;
-	int fd;
 
 	if (unlinkat(parent, name, 0) == 0 || unlinkat(parent, name, AT_REMOVEDIR) == 0 ||
 		levels == 0)
 		return;
 	(void)!fchmodat(parent, name, 0700, 0); /* the kernel's "work" has no permissions */
-	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	directory = fd < 0 ? NULL : fdopendir(fd);
-	if (!directory) {
-		close_fd(&fd);
+	directory = directory_read(parent, name);
+	if (!directory)
 		return;
-	}
 	while ((entry = readdir(directory)))
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			remove_all(dirfd(directory), entry->d_name, levels - 1);

@@ -6,6 +6,7 @@
 #include "worker/files/file_sweep.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/layer_stack.h"
 #include "worker/files/walk/dir_marks.h"
 #include "worker/files/walk/tree_walk.h"
@@ -129,15 +130,12 @@ static void walk_all(int root_fd, walk_visitor visit, struct files_end *sum)
  */
 static void count_layers(int layers, struct files_end *sum)
 {
-	int fd = openat(layers, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	DIR *directory = directory_read(layers, ".");
 	const struct dirent *entry;
 
 	sum->truncated |= !directory;
-	if (!directory) {
-		close_fd(&fd);
+	if (!directory)
 		return;
-	}
 	while ((entry = readdir(directory))) {
 		_cleanup_close_ int layer = -1;
 

@@ -6,6 +6,7 @@
 #include "supervisor/workspace/layers/layers.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/workspace/layers/layer_names.h"
 #include "supervisor/workspace/managed/managed.h"
@@ -55,15 +56,12 @@ static int open_layers(const struct layers_place *place, bool make)
 static int each_name(int directory_fd, int (*each)(void *context, int directory, const char *name),
 	void *context)
 {
-	int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	DIR *directory = directory_read(directory_fd, ".");
 	const struct dirent *entry;
+	int r = 0;
 
-	if (!directory) {
-		r = -errno;
-		close_fd(&fd);
-		return r;
-	}
+	if (!directory)
+		return -errno;
 	while (r == 0 && (errno = 0, entry = readdir(directory)))
 		r = each(context, directory_fd, entry->d_name);
 	if (r == 0)

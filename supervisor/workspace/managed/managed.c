@@ -3,6 +3,7 @@
 #include "supervisor/workspace/managed/managed.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/fd_path.h"
 #include "common/layer_stack.h"
 #include "supervisor/config/tenant.h"
@@ -149,7 +150,6 @@ int managed_list(int managed_fd, const struct tenant *tenant, DIR **ret)
 {
 	_cleanup_close_ int tenant_fd = -1;
 	DIR *directory;
-	int fd;
 
 	if (managed_fd < 0 || !tenant->managed) {
 		*ret = NULL;
@@ -162,14 +162,9 @@ int managed_list(int managed_fd, const struct tenant *tenant, DIR **ret)
 		*ret = NULL;
 		return 0;
 	}
-	fd = openat(tenant_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	directory = fd < 0 ? NULL : fdopendir(fd);
-	if (!directory) {
-		int r = -errno;
-
-		close_fd(&fd);
-		return r;
-	}
+	directory = directory_read(tenant_fd, ".");
+	if (!directory)
+		return -errno;
 	*ret = directory;
 	return 0;
 }

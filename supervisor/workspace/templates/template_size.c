@@ -3,6 +3,7 @@
 #include "supervisor/workspace/templates/template_size.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/limits.h"
 
 #include <dirent.h>
@@ -26,15 +27,9 @@ static void name_record(const char *name, char ret[sizeof(PREFIX) + LIMIT_TEMPLA
 static DIR *open_record(int directory, const char *name)
 {
 	char record[sizeof(PREFIX) + LIMIT_TEMPLATE_NAME_BYTES];
-	DIR *stream;
-	int fd;
 
 	name_record(name, record);
-	fd = openat(directory, record, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	stream = fd < 0 ? NULL : fdopendir(fd);
-	if (!stream)
-		close_fd(&fd);
-	return stream;
+	return directory_read(directory, record);
 }
 
 /* Reads a number as it is written. Returns -1 if it is none. */

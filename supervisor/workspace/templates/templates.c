@@ -3,6 +3,7 @@
 #include "supervisor/workspace/templates/templates.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "supervisor/cell/spawner_link.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
@@ -43,16 +44,6 @@ static int open_directory(int managed_fd, const struct tenant *tenant, bool temp
 		return -errno;
 	fd = openat(all, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
-}
-
-static DIR *read_directory(int parent, const char *name)
-{
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!directory)
-		close_fd(&fd);
-	return directory;
 }
 
 static bool exists(int managed_fd, const struct tenant *tenant, const char *name)
@@ -103,7 +94,7 @@ static int add_use(struct uses *uses, const char *template)
 
 static int find_use(int tenant_fd, const char *name, struct uses *uses)
 {
-	DIR *layers = read_directory(tenant_fd, name);
+	DIR *layers = directory_read(tenant_fd, name);
 	const struct dirent *entry;
 	int r = 0;
 
@@ -118,7 +109,7 @@ static int find_use(int tenant_fd, const char *name, struct uses *uses)
 static int read_uses(int managed_fd, const struct tenant *tenant, struct uses *ret)
 {
 	_cleanup_close_ int fd = managed_directory(managed_fd, tenant);
-	DIR *directory = fd < 0 ? NULL : read_directory(fd, ".");
+	DIR *directory = fd < 0 ? NULL : directory_read(fd, ".");
 	const struct dirent *entry;
 	int r = 0;
 
@@ -162,7 +153,7 @@ int templates_each(const struct workspaces *all, const struct tenant *tenant,
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
 	r = read_uses(all->managed_fd, tenant, &uses);
-	directory = r < 0 ? NULL : read_directory(fd, ".");
+	directory = r < 0 ? NULL : directory_read(fd, ".");
 	while (directory && (entry = readdir(directory)))
 		if (is_managed_name(text_from(entry->d_name)))
 			each(context,
@@ -178,7 +169,7 @@ int templates_each(const struct workspaces *all, const struct tenant *tenant,
 void templates_measure(const struct workspaces *all, const struct tenant *tenant)
 {
 	_cleanup_close_ int fd = open_directory(all->managed_fd, tenant, true, false);
-	DIR *directory = fd < 0 ? NULL : read_directory(fd, ".");
+	DIR *directory = fd < 0 ? NULL : directory_read(fd, ".");
 	const struct dirent *entry;
 	uint64_t sum = 0;
 
@@ -215,7 +206,7 @@ void template_measured(
 size_t templates_count(int managed_fd, const struct tenant *tenant)
 {
 	_cleanup_close_ int fd = open_directory(managed_fd, tenant, true, false);
-	DIR *directory = fd < 0 ? NULL : read_directory(fd, ".");
+	DIR *directory = fd < 0 ? NULL : directory_read(fd, ".");
 	const struct dirent *entry;
 	size_t n = 0;
 

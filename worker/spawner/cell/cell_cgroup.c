@@ -8,6 +8,7 @@
 
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/limits.h"
 #include "common/monotonic.h"
 
@@ -56,19 +57,9 @@ static bool is_left_over(const struct dirent *entry)
 	       number[0] != '\0' && number[strspn(number, "0123456789")] == '\0';
 }
 
-static DIR *open_groups(int root)
-{
-	int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!directory)
-		close_fd(&fd);
-	return directory;
-}
-
 static void kill_left_overs(int root)
 {
-	DIR *directory = open_groups(root);
+	DIR *directory = directory_read(root, ".");
 	const struct dirent *entry;
 
 	while (directory && (entry = readdir(directory))) {
@@ -96,7 +87,7 @@ void cell_cgroups_clear(struct cell_cgroups *all)
 	if (all->root < 0)
 		return;
 	kill_left_overs(all->root);
-	directory = open_groups(all->root);
+	directory = directory_read(all->root, ".");
 	while (directory && (entry = readdir(directory))) {
 		int r = is_left_over(entry) ? cgroup_remove(all->root, entry->d_name, deadline) : 0;
 

@@ -6,6 +6,7 @@
 #include "worker/spawner/cell/cell_home.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/fd_path.h"
 #include "common/limits.h"
 #include "common/tenant_log.h"
@@ -124,16 +125,6 @@ static int open_tenant(const struct cell_homes *homes, const char *tenant)
 	int fd = openat(homes->root, tenant, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
-}
-
-static DIR *read_directory(int parent, const char *name)
-{
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!directory)
-		close_fd(&fd);
-	return directory;
 }
 
 static bool is_live(const struct cell_homes *homes, const struct home_name *of)
@@ -387,11 +378,11 @@ void cell_homes_sweep(struct cell_homes *homes, struct path_resolvers *resolvers
 
 	if (!homes->policy || open_all(homes, false) < 0)
 		return;
-	all = read_directory(homes->root, ".");
+	all = directory_read(homes->root, ".");
 	while (all && (tenant = readdir(all))) {
 		if (tenant->d_name[0] == '.' || strlen(tenant->d_name) > LIMIT_CONFIG_NAME_BYTES)
 			continue;
-		of_tenant = read_directory(homes->root, tenant->d_name);
+		of_tenant = directory_read(homes->root, tenant->d_name);
 		while (of_tenant && (home = readdir(of_tenant))) {
 			struct home_name of = home_name(tenant->d_name, home->d_name);
 
@@ -426,7 +417,7 @@ static bool is_before(struct timespec a, struct timespec b)
 static int find_oldest(
 	const struct cell_homes *homes, int tenant, const char *tenant_name, struct oldest *ret)
 {
-	DIR *directory = read_directory(tenant, ".");
+	DIR *directory = directory_read(tenant, ".");
 	const struct dirent *entry;
 	struct stat stat_buf;
 

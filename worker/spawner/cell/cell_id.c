@@ -6,6 +6,7 @@
 #include "worker/spawner/cell/cell_id.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/layer_stack.h"
 #include "common/limits.h"
 #include "common/wire/wire_spawner.h"
@@ -70,16 +71,6 @@ static bool is_taken(const struct cell_ids *ids, uid_t uid)
 	return ids->taken[uid / 8] >> uid % 8 & 1;
 }
 
-static DIR *open_directory(int parent, const char *name)
-{
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
-
-	if (!directory)
-		close_fd(&fd);
-	return directory;
-}
-
 static bool is_dots(const char *name)
 {
 	return name[strspn(name, ".")] == '\0';
@@ -91,7 +82,7 @@ static bool is_dots(const char *name)
  */
 static int take_of_dropped(struct cell_ids *ids, int tenant, const char *name)
 {
-	DIR *dropped = open_directory(tenant, name);
+	DIR *dropped = directory_read(tenant, name);
 	const struct dirent *entry;
 	struct stat stat_buf;
 	int r;
@@ -146,13 +137,13 @@ static int read_taken(struct cell_ids *ids)
 	memset(ids->taken, 0, ids->count / 8 + 1);
 	if (ids->managed < 0)
 		return 0;
-	all = open_directory(ids->managed, ".");
+	all = directory_read(ids->managed, ".");
 	if (!all)
 		return -errno;
 	while (r == 0 && (errno = 0, entry = readdir(all))) {
 		if (is_dots(entry->d_name))
 			continue;
-		tenant = open_directory(dirfd(all), entry->d_name);
+		tenant = directory_read(dirfd(all), entry->d_name);
 		r = tenant ? take_of_tenant(ids, tenant) : errno == ENOTDIR ? 0 : -errno;
 		if (tenant)
 			closedir(tenant);
@@ -244,7 +235,7 @@ static uid_t find_free(struct cell_ids *ids, struct id_span span)
 /* Files that are already there belong to the supervisor and would go on belonging to it. */
 static int check_empty(int root)
 {
-	DIR *directory = open_directory(root, ".");
+	DIR *directory = directory_read(root, ".");
 	const struct dirent *entry;
 	int r = 0;
 

@@ -7,6 +7,7 @@
 #include "worker/spawner/job/layer_merge.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/limits.h"
 
 #include <dirent.h>
@@ -106,15 +107,10 @@ static void close_level(struct work *work)
 
 static int open_directory(int parent, const char *name, DIR **ret)
 {
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	DIR *directory = directory_read(parent, name);
 
-	if (!directory) {
-		int r = -errno;
-
-		close_fd(&fd);
-		return r;
-	}
+	if (!directory)
+		return -errno;
 	*ret = directory;
 	return 0;
 }

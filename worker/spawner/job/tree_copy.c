@@ -7,6 +7,7 @@
 #include "worker/spawner/job/tree_copy.h"
 
 #include "common/cleanup.h"
+#include "common/directory_read.h"
 #include "common/limits.h"
 #include "worker/tree_clear.h"
 
@@ -292,13 +293,11 @@ static int copy_fifo(int to_parent, const char *name, const struct stat *stat_bu
 /* Takes @to, a directory of the copy. */
 static int enter(struct work *work, int parent, const char *name, int to)
 {
-	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	DIR *directory = directory_read(parent, name);
 
 	if (!directory) {
 		int r = -errno;
 
-		close_fd(&fd);
 		close_fd(&to);
 		return r;
 	}
