@@ -35,6 +35,13 @@ struct field {
 #define GITIGNORED "Files and directories left out because git ignores them"
 #define NOT_SHOWN  "What is not shown, and how to get it"
 
+#define PATH_FIELDS                                                          \
+	{"path", FIELD_TEXT, false, "Relative to the workspace root"},       \
+	{                                                                    \
+		"path_base64", FIELD_TEXT, true,                             \
+			"The path in base64, if path cannot show it exactly" \
+	}
+
 /* What the tools that act on one command in the background have in common. */
 #define SESSION_FIELDS                                                                            \
 	{"name", FIELD_TEXT_OR_NULL, false, NULL}, {"session", FIELD_TEXT, false, NULL},          \
@@ -53,118 +60,97 @@ struct field {
 		"end", FIELD_OBJECT, true, "The observation of run_command, once it has ended"    \
 	}
 
+/* clang-format off */
 static const struct field outputs[TOOL_COUNT][FIELDS_MAX] = {
-	[TOOL_READ_FILE] =
-		{
-			{"path", FIELD_TEXT, false, "Relative to the workspace root"},
-			{"path_base64", FIELD_TEXT, true,
-				"The path in base64, if path cannot show it exactly"},
-			{"content", FIELD_TEXT, true,
-				"The lines, numbered; absent for a binary file"},
-			{"lines", FIELD_INTEGER, true, "Number of lines in content"},
-			{"total_lines", FIELD_INTEGER_OR_NULL, true,
-				"Number of lines in the file; null if they were not counted"},
-			{"size", FIELD_INTEGER, false, "Size of the file in bytes"},
-			{"truncated", FIELD_BOOLEAN, true,
-				"Some of the lines asked for are not in content"},
-			{"encoding", FIELD_TEXT, true, "utf-8, utf-8-replaced or base64"},
-			{"binary", FIELD_BOOLEAN, true, "The file is not text"},
-			{"type", FIELD_TEXT, true, "Kind of the binary file"},
-			{"version", FIELD_TEXT, true, VERSION},
-			{"note", FIELD_TEXT, true, NOT_SHOWN},
-		},
-	[TOOL_WRITE_FILE] =
-		{
-			{"path", FIELD_TEXT, false, "Relative to the workspace root"},
-			{"path_base64", FIELD_TEXT, true,
-				"The path in base64, if path cannot show it exactly"},
-			{"bytes_written", FIELD_INTEGER, false, NULL},
-			{"created", FIELD_BOOLEAN, false, "The file did not exist before"},
-			{"version", FIELD_TEXT, true, VERSION},
-		},
-	[TOOL_LIST_DIRECTORY] =
-		{
-			{"path", FIELD_TEXT, false, "Relative to the workspace root"},
-			{"path_base64", FIELD_TEXT, true,
-				"The path in base64, if path cannot show it exactly"},
-			{"entries", FIELD_ENTRIES, false, NULL},
-			{"count", FIELD_INTEGER, false, NULL},
-			{"truncated", FIELD_BOOLEAN, false, "There are more entries"},
-			{"gitignored", FIELD_INTEGER, true, GITIGNORED},
-			{"total", FIELD_INTEGER, true, "Number of entries, if that is more"},
-			{"note", FIELD_TEXT, true, NOT_SHOWN},
-		},
-	[TOOL_RUN_COMMAND] =
-		{
-			{"command", FIELD_TEXT, false, NULL},
-			{"exit_code", FIELD_INTEGER_OR_NULL, false, NULL},
-			{"signal", FIELD_TEXT_OR_NULL, false, "Signal that ended the command"},
-			{"stdout", FIELD_TEXT, false, NULL},
-			{"stderr", FIELD_TEXT, false, NULL},
-			{"stdout_bytes", FIELD_INTEGER, false,
-				"Bytes that the command wrote to stdout"},
-			{"stderr_bytes", FIELD_INTEGER, false,
-				"Bytes that the command wrote to stderr"},
-			{"truncated", FIELD_BOOLEAN, false,
-				"The middle of stdout or stderr is left out"},
-			{"timed_out", FIELD_BOOLEAN, false, NULL},
-			{"ended_by", FIELD_TEXT, false,
-				"exit, signal, or the reason why cloister ended the command"},
-			{"duration_ms", FIELD_INTEGER, false, NULL},
-			{"state", FIELD_TEXT, true, "running: the command goes on"},
-			{"session", FIELD_TEXT, true, "The session as which it goes on"},
-			{"name", FIELD_TEXT, true, "Its name in the background"},
-			{"next", FIELD_INTEGER, true, "Cursor after the output so far"},
-			{"encoding", FIELD_TEXT, true, "base64 if stdout and stderr are in base64"},
-		},
-	[TOOL_SEARCH_FILES] =
-		{
-			{"pattern", FIELD_TEXT, false, NULL},
-			{"matches", FIELD_MATCHES, false, NULL},
-			{"count", FIELD_INTEGER, false, NULL},
-			{"truncated", FIELD_BOOLEAN, false, "There are more matches"},
-			{"files_searched", FIELD_INTEGER, false, NULL},
-			{"files_skipped", FIELD_INTEGER, false, NULL},
-			{"gitignored", FIELD_INTEGER, true, GITIGNORED},
-			{"total", FIELD_INTEGER, true, "Number of matches, if that is more"},
-			{"note", FIELD_TEXT, true, NOT_SHOWN},
-		},
-	[TOOL_EDIT_FILE] =
-		{
-			{"path", FIELD_TEXT, false, "Relative to the workspace root"},
-			{"path_base64", FIELD_TEXT, true,
-				"The path in base64, if path cannot show it exactly"},
-			{"replacements", FIELD_INTEGER, false, NULL},
-			{"first_line", FIELD_INTEGER, false, "First line that was changed"},
-			{"size", FIELD_INTEGER, false, "Size of the file in bytes"},
-			{"version", FIELD_TEXT, false, VERSION},
-			{"diff", FIELD_TEXT, false, "What was changed, as diff -u shows it"},
-		},
-	[TOOL_APPLY_PATCH] =
-		{
-			{"files", FIELD_PATCHED, false, NULL},
-		},
-	[TOOL_READ_OUTPUT] =
-		{
-			SESSION_FIELDS,
-			{"found", FIELD_BOOLEAN, true, "The text of wait_for was written"},
-		},
-	[TOOL_SEND_INPUT] =
-		{
-			SESSION_FIELDS,
-			{"taken", FIELD_INTEGER, false, "Bytes of input that were written"},
-			{"input_closed", FIELD_BOOLEAN, false, "It takes no more input"},
-		},
-	[TOOL_STOP_COMMAND] =
-		{
-			SESSION_FIELDS,
-		},
-	[TOOL_LIST_COMMANDS] =
-		{
-			{"commands", FIELD_COMMANDS, false, NULL},
-			{"count", FIELD_INTEGER, false, NULL},
-		},
+	[TOOL_READ_FILE] = {
+		PATH_FIELDS,
+		{"content", FIELD_TEXT, true, "The lines, numbered; absent for a binary file"},
+		{"lines", FIELD_INTEGER, true, "Number of lines in content"},
+		{"total_lines", FIELD_INTEGER_OR_NULL, true,
+			"Number of lines in the file; null if they were not counted"},
+		{"size", FIELD_INTEGER, false, "Size of the file in bytes"},
+		{"truncated", FIELD_BOOLEAN, true,
+			"Some of the lines asked for are not in content"},
+		{"encoding", FIELD_TEXT, true, "utf-8, utf-8-replaced or base64"},
+		{"binary", FIELD_BOOLEAN, true, "The file is not text"},
+		{"type", FIELD_TEXT, true, "Kind of the binary file"},
+		{"version", FIELD_TEXT, true, VERSION},
+		{"note", FIELD_TEXT, true, NOT_SHOWN},
+	},
+	[TOOL_WRITE_FILE] = {
+		PATH_FIELDS,
+		{"bytes_written", FIELD_INTEGER, false, NULL},
+		{"created", FIELD_BOOLEAN, false, "The file did not exist before"},
+		{"version", FIELD_TEXT, true, VERSION},
+	},
+	[TOOL_LIST_DIRECTORY] = {
+		PATH_FIELDS,
+		{"entries", FIELD_ENTRIES, false, NULL},
+		{"count", FIELD_INTEGER, false, NULL},
+		{"truncated", FIELD_BOOLEAN, false, "There are more entries"},
+		{"gitignored", FIELD_INTEGER, true, GITIGNORED},
+		{"total", FIELD_INTEGER, true, "Number of entries, if that is more"},
+		{"note", FIELD_TEXT, true, NOT_SHOWN},
+	},
+	[TOOL_RUN_COMMAND] = {
+		{"command", FIELD_TEXT, false, NULL},
+		{"exit_code", FIELD_INTEGER_OR_NULL, false, NULL},
+		{"signal", FIELD_TEXT_OR_NULL, false, "Signal that ended the command"},
+		{"stdout", FIELD_TEXT, false, NULL},
+		{"stderr", FIELD_TEXT, false, NULL},
+		{"stdout_bytes", FIELD_INTEGER, false, "Bytes that the command wrote to stdout"},
+		{"stderr_bytes", FIELD_INTEGER, false, "Bytes that the command wrote to stderr"},
+		{"truncated", FIELD_BOOLEAN, false, "The middle of stdout or stderr is left out"},
+		{"timed_out", FIELD_BOOLEAN, false, NULL},
+		{"ended_by", FIELD_TEXT, false,
+			"exit, signal, or the reason why cloister ended the command"},
+		{"duration_ms", FIELD_INTEGER, false, NULL},
+		{"state", FIELD_TEXT, true, "running: the command goes on"},
+		{"session", FIELD_TEXT, true, "The session as which it goes on"},
+		{"name", FIELD_TEXT, true, "Its name in the background"},
+		{"next", FIELD_INTEGER, true, "Cursor after the output so far"},
+		{"encoding", FIELD_TEXT, true, "base64 if stdout and stderr are in base64"},
+	},
+	[TOOL_SEARCH_FILES] = {
+		{"pattern", FIELD_TEXT, false, NULL},
+		{"matches", FIELD_MATCHES, false, NULL},
+		{"count", FIELD_INTEGER, false, NULL},
+		{"truncated", FIELD_BOOLEAN, false, "There are more matches"},
+		{"files_searched", FIELD_INTEGER, false, NULL},
+		{"files_skipped", FIELD_INTEGER, false, NULL},
+		{"gitignored", FIELD_INTEGER, true, GITIGNORED},
+		{"total", FIELD_INTEGER, true, "Number of matches, if that is more"},
+		{"note", FIELD_TEXT, true, NOT_SHOWN},
+	},
+	[TOOL_EDIT_FILE] = {
+		PATH_FIELDS,
+		{"replacements", FIELD_INTEGER, false, NULL},
+		{"first_line", FIELD_INTEGER, false, "First line that was changed"},
+		{"size", FIELD_INTEGER, false, "Size of the file in bytes"},
+		{"version", FIELD_TEXT, false, VERSION},
+		{"diff", FIELD_TEXT, false, "What was changed, as diff -u shows it"},
+	},
+	[TOOL_APPLY_PATCH] = {
+		{"files", FIELD_PATCHED, false, NULL},
+	},
+	[TOOL_READ_OUTPUT] = {
+		SESSION_FIELDS,
+		{"found", FIELD_BOOLEAN, true, "The text of wait_for was written"},
+	},
+	[TOOL_SEND_INPUT] = {
+		SESSION_FIELDS,
+		{"taken", FIELD_INTEGER, false, "Bytes of input that were written"},
+		{"input_closed", FIELD_BOOLEAN, false, "It takes no more input"},
+	},
+	[TOOL_STOP_COMMAND] = {
+		SESSION_FIELDS,
+	},
+	[TOOL_LIST_COMMANDS] = {
+		{"commands", FIELD_COMMANDS, false, NULL},
+		{"count", FIELD_INTEGER, false, NULL},
+	},
 };
+/* clang-format on */
 
 static const struct field command_fields[] = {
 	{"name", FIELD_TEXT_OR_NULL, false, NULL},
