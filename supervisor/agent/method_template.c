@@ -87,14 +87,6 @@ struct fork_request {
 	struct forking *forking;
 };
 
-/* The client is gone: there is nobody to answer. */
-static void leave_forks(struct client_pending *pending)
-{
-	LIST_UNLINK(pending, link);
-	pending->client->n_pending--;
-	pending->client = NULL;
-}
-
 static void answer_forks(struct fork_request *wish)
 {
 	struct client_pending *pending = &wish->pending;
@@ -221,7 +213,7 @@ void method_workspace_fork(struct client *client, struct jsonrpc_request *reques
 		return;
 	}
 	pending_begin(&fork->pending, client, request);
-	TAKE_PTR(fork)->pending.leave = leave_forks;
+	TAKE_PTR(fork)->pending.leave = pending_leave_it_going;
 }
 
 /* Returns the tenant of @request; NULL after a refusal. */

@@ -66,10 +66,7 @@ void pending_free(struct client_pending *pending)
 
 void pending_leave(struct client_pending *pending)
 {
-	LIST_UNLINK(pending, link);
-	assert(pending->client->n_pending > 0);
-	pending->client->n_pending--;
-	pending->client = NULL;
+	pending_leave_it_going(pending);
 	if (!pending->workspace)
 		pending_free(pending);
 }
@@ -91,6 +88,14 @@ bool pending_answer_begin(const struct client_pending *pending, enum tool_error 
 void pending_answer_end(const struct client_pending *pending, struct json_text *json)
 {
 	client_answer_end(pending->client, json);
+}
+
+void pending_leave_it_going(struct client_pending *pending)
+{
+	LIST_UNLINK(pending, link);
+	assert(pending->client->n_pending > 0);
+	pending->client->n_pending--;
+	pending->client = NULL;
 }
 
 void pending_begin(

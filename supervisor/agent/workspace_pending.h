@@ -43,5 +43,8 @@ void pending_answer_end(const struct client_pending *pending, struct json_text *
 /** The client is gone and gets no answer. The member leave of an operation of this kind. */
 void pending_leave(struct client_pending *pending);
 
+/** The same where the operation goes on without a client. */
+void pending_leave_it_going(struct client_pending *pending);
+
 /** Ends the operation, and its hold of the workspace. */
 void pending_free(struct client_pending *pending);

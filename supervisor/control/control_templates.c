@@ -146,14 +146,6 @@ struct importing {
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
 };
 
-/* The client is gone: there is nobody to answer. */
-static void leave_import(struct client_pending *pending)
-{
-	LIST_UNLINK(pending, link);
-	pending->client->n_pending--;
-	pending->client = NULL;
-}
-
 static void put_left_out(struct json_text *json, const struct unpack_report *report)
 {
 	json_text_put_object(json, "left_out");
@@ -221,5 +213,5 @@ void control_template_import(struct client *client, struct jsonrpc_request *requ
 	importing->tenant = tenant_hold(tenant);
 	memcpy(importing->template, name.data, name.len);
 	pending_begin(&importing->pending, client, request);
-	importing->pending.leave = leave_import;
+	importing->pending.leave = pending_leave_it_going;
 }
