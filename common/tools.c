@@ -208,7 +208,7 @@ const struct tool tool_diff = {.id = TOOL_DIFF, .name = "workspace.diff"};
 			.too_long = TOOL_INVALID_ARGUMENTS, FIELD(field)}
 
 const struct tool file_methods[TOOL_KINDS - TOOL_FILE_STAT] = {
-	[TOOL_FILE_STAT - TOOL_FILE_STAT] = {.id = TOOL_FILE_STAT, .name = "file.stat", .params = {
+	[0] = {.id = TOOL_FILE_STAT, .name = "file.stat", .params = {
 		FILE_PARAMS,
 		FILE_FLAG(follow, true),
 		FILE_FLAG(attributes, true),
