@@ -209,6 +209,8 @@ static void print_version(struct options *options)
 }
 
 #define AT(field) offsetof(struct options, field)
+/* Of the first row. With one value for all rows getopt_long(3) would not see ambiguous prefixes. */
+#define FIRST_ROW 256
 
 /* An option sets a bool, or it has an argument, which is borrowed, copied, or added to a list. */
 enum option_kind { FLAG, BORROWED, COPIED, LISTED };
@@ -277,18 +279,19 @@ void options_read(int argc, char **argv, struct options *ret_options)
 	struct option known[ARRAY_SIZE(option_rows) + 1] = {0};
 	struct options options = {
 		.connection_fd = -1, .agent_fd = -1, .control_fd = -1, .egress_fd = -1};
-	int option, row;
+	int option;
 
 	for (size_t i = 0; i < ARRAY_SIZE(option_rows); i++)
 		known[i] = (struct option){option_rows[i].name,
-			option_rows[i].kind == FLAG ? no_argument : required_argument, NULL, 0};
-	while ((option = getopt_long(argc, argv, "h", known, &row)) >= 0)
+			option_rows[i].kind == FLAG ? no_argument : required_argument, NULL,
+			FIRST_ROW + (int)i};
+	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0)
 		if (option == 'h')
 			print_help(&options);
-		else if (option != 0)
+		else if (option < FIRST_ROW)
 			print_and_exit(stderr, usage, 2);
 		else
-			read_option(&options, &option_rows[row]);
+			read_option(&options, &option_rows[option - FIRST_ROW]);
 	if (optind < argc || (options.check && (!options.config || options.doctor)) ||
 		(options.doctor && options.connection_fd >= 0) ||
 		(options.take_over &&
