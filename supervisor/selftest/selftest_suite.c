@@ -321,7 +321,7 @@ const struct selftest_probe selftest_suite[] = {
 	{"shared-budgets", "pending-signals", PROBE_PROGRAM, NULL, "bounded"},
 	{"shared-budgets", "queue-bytes", PROBE_PROGRAM, NULL, "bounded"},
 	{"shared-budgets", "locked-shared-memory", PROBE_PROGRAM, NULL, "EPERM"},
-	{"shared-budgets", "huge-pages", PROBE_PROGRAM, NULL, "ENOMEM"},
+	{"shared-budgets", "huge-pages", PROBE_PROGRAM, NULL, "EINVAL"},
 	{"shared-budgets", "asynchronous-io", PROBE_PROGRAM, NULL, "ENOSYS"},
 	{"shared-budgets", "terminals", PROBE_PROGRAM, NULL, "bounded"},
 	{"shared-budgets", "ipc-leave", PROBE_ALONE, NULL, "left"},
