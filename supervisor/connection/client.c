@@ -688,7 +688,6 @@ void client_tell_retiring(struct client *client)
 	client->told_retiring = client->service->retirings;
 	jsonrpc_notification_begin(&json, "service.retiring");
 	json_text_put_uint64(&json, "within_ms", client->service->config->host.retire_ms);
-	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }
 
