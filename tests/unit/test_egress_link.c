@@ -438,6 +438,7 @@ static void test_it_is_dear(void **state)
 	fake_egress_run();
 	assert_true(egress_link_is_ready(egress.link));
 	channel_done(&former);
+	network_use_done(&use);
 	fake_egress_cell_end(&cell);
 }
 
