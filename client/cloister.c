@@ -8,7 +8,7 @@
 
 #include "client/allow_net.h"
 #include "client/arguments.h"
-#include "client/properties.h"
+#include "client/cmd/properties.h"
 #include "common/cleanup.h"
 #include "common/tools.h"
 

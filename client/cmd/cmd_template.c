@@ -5,8 +5,8 @@
  */
 #include "client/arguments.h"
 #include "client/cmd/command.h"
+#include "client/cmd/properties.h"
 #include "client/fields.h"
-#include "client/properties.h"
 #include "client/reply.h"
 #include "client/session.h"
 #include "client/terminal_text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs in the client, on the caller's own command line. cloisterd decides what is valid. */
-#include "client/properties.h"
+#include "client/cmd/properties.h"
 
 #include "client/arguments.h"
 #include "client/cmd/command.h"
