@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Runs in the first process of cloister-egress, if a service manager has started it, and in its
- * children. The first process trusts no child: one that has been taken over can say that it has
- * retired, and so have others started, of which there is a bound.
+ * children. The first process trusts no child: a compromised child can claim that it has retired,
+ * and so start others, up to a bound.
  */
 #include "egress/egress_parent.h"
 

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * What requests hold in the gate's memory, for each tenant: bodies that are read whole, what was
- * made of them, and answers that are not read. A tenant may hold half of what the others leave, so
- * that none can use up the memory of all.
+ * Counts the gate's memory by tenant: bodies that are read whole, JSON parsed from them, and unread
+ * answers. A tenant may hold half of what the others leave.
  */
 
 #include <stdbool.h>

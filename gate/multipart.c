@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloister-gate. The client is hostile. A delimiter is CR LF "--" boundary. It has no CR
- * but its first byte, so that bytes which are no delimiter after all can begin one only there.
+ * Runs in cloister-gate. The client is hostile. A delimiter is CR LF "--" boundary. Only its
+ * first byte is CR, so inside a partial match no other delimiter can begin.
  */
 #include "gate/multipart.h"
 

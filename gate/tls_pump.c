@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloister-gate. libmicrohttpd would copy between TLS and an upgraded connection itself,
- * through what a head leaves of the connection's memory, which in version 0.9.75 is 4 bytes either
- * way: a record of TLS for each. So this copies, a record of 16 KiB at once, and libmicrohttpd is
- * told that nothing has come. Either side may be hostile: what one does not take is not read from
- * the other.
+ * Runs in cloister-gate. libmicrohttpd 0.9.75 copies 4 bytes at a time between TLS and an upgraded
+ * connection, each in one TLS record. So this file copies, 16 KiB at a time, and tells
+ * libmicrohttpd that nothing has come. Either side may be hostile: if one does not read, the other
+ * is not read.
  */
 #include "gate/tls_pump.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a managed workspace keeps beside its files, as options of create, update and fork. */
+/* Properties of a managed workspace, as options of create, update and fork. */
 
 struct invocation;
 struct json_object;

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A directory of a sandbox that is watched for a client of E2B, on a link of its own: cloisterd
- * ends the watch with the link. It has the workspace open until then.
+ * Watches a directory of a sandbox for a client of E2B. Each watch has a separate link, which keeps
+ * the workspace open; cloisterd ends the watch with the link.
  */
 
 #include <stdbool.h>

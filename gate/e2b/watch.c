@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * In cloister-gate, which trusts no client: filesystem.Filesystem/WatchDir. A client that does not
- * read makes the watch pause, and then the kernel's queue of its events is what is bounded.
+ * In cloister-gate, which trusts no client: filesystem.Filesystem/WatchDir. If a client does not
+ * read, the watch pauses, and the kernel bounds the queue of its events.
  */
 
 #include "gate/e2b/data.h"

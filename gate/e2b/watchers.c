@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * In cloister-gate, which trusts no client: filesystem.Filesystem/CreateWatcher, GetWatcherEvents
- * and RemoveWatcher. Events wait here until the client asks for them, a bounded number; a watcher
- * that nobody asks for ends. A gate that is restarted has none, and says not_found.
+ * and RemoveWatcher. A bounded number of events wait here until the client asks for them. A watcher
+ * that is not asked ends. After a restart the gate answers not_found.
  */
 
 #include "gate/e2b/data.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Runs in cloister-gate. The client is hostile, and so is the server; each is read only as fast as
- * the other reads. libmicrohttpd parses the request and libcurl the answer, and what either wrote
- * is written anew, so that no byte of one is the framing of the other.
+ * the other reads. libmicrohttpd parses the request and libcurl the answer, and both are
+ * written anew, so neither side controls the other's framing.
  */
 #include "gate/ports/exchange.h"
 

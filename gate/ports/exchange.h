@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A request that passes on to a server of a workspace, and its answer, or after 101 the bytes of
- * both. The gate holds at most 64 KiB of a request's body and 640 KiB of an answer.
+ * Passes a request to a server of a workspace, and its answer back; after 101, bytes both ways. The
+ * gate holds at most 64 KiB of a request's body and 640 KiB of an answer.
  */
 
 #include "gate/e2b/op.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * In cloister-gate, which trusts no client: the ports of sandboxes, by a host PORT-ID.DOMAIN, by
- * the headers with which E2B's clients name a sandbox, and by the path /ports/ID/PORT/. With a host
- * of its own a server is an origin of its own, and says itself which pages may use it.
+ * the headers with which E2B's clients name a sandbox, and by the path /ports/ID/PORT/. Under
+ * PORT-ID.DOMAIN each server is a separate origin and answers CORS requests itself.
  */
 #include "common/cleanup.h"
 #include "gate/e2b/data.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * libcurl on the gate's loop: HTTP/1.1 over sockets that are connected already. A transfer has a
- * socket of its own, which no other transfer ever uses.
+ * libcurl on the gate's loop: HTTP/1.1 over sockets that are connected already. Each transfer
+ * has a new socket.
  */
 
 #include <curl/curl.h>

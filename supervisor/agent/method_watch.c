@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd. Paths are a workspace's, and the files process that tells of events is
- * hostile; so is the client. How much it may tell is call_watch.h's concern.
+ * Runs in cloisterd. Paths, the files process that sends events, and the client are hostile.
+ * call_watch.h bounds the events.
  */
 #include "supervisor/agent/method_watch.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What calls on the descriptors cost that one workspace's processes share with cloisterd
+ * The cost of calls on descriptors that one workspace's processes share with cloisterd
  * (common/wake_cost.h).
  */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd. The files process is hostile: it cannot tell of more than it was asked for.
+ * Runs in cloisterd. The files process is hostile: it cannot send more than it was asked for.
  * The client is hostile too.
  */
 #include "supervisor/call/call_watch.h"

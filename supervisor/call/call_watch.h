@@ -2,11 +2,10 @@
 #pragma once
 
 /*
- * The events of file.watch, in cloisterd. The files process is asked for at most
- * LIMIT_FILE_WATCH_WINDOW bytes of events, and for more only when these have come, when the client
- * reads, and when there is room for what it has not read (unread.h). So a flood of events waits in
- * the watch's process and in the kernel's queue of it, which is bounded and tells when events were
- * lost.
+ * The events of file.watch, in cloisterd. cloisterd asks the files process for at most
+ * LIMIT_FILE_WATCH_WINDOW bytes of events. It asks for more when these have come, the client reads,
+ * and unread answers have room (unread.h). So a flood of events waits in the watch's process and in
+ * its inotify queue, which is bounded and reports lost events.
  */
 
 struct call;

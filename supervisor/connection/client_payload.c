@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd. A payload may be of anybody's making, a file of a hostile project for one, and
- * its client is hostile too: nothing of it is ever read as a request.
+ * Runs in cloisterd. The client is hostile, and so is the payload, such as a file of a hostile
+ * project: no byte of it is ever read as a request.
  */
 #include "supervisor/connection/client_payload.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A payload: bytes behind a line that says how many they are. Whatever becomes of the line, they
- * are never read as lines: a client sends bytes there that others may have chosen.
+ * A payload: bytes behind a line that gives their number. Also when the line is refused they are
+ * never read as lines, because others may have chosen them.
  */
 
 #include "common/text.h"

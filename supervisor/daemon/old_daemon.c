@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Runs in cloisterd. The peer is a process of cloisterd's own user that has found the socket in the
- * state directory, which is this user's alone. The kernel says who it is, and it is believed that
- * it is a cloisterd: such a process could also stop this one and start in its place.
+ * state directory, which is this user's alone. It is trusted to be a cloisterd: a process of
+ * this user could also stop this one and start in its place.
  */
 #include "supervisor/daemon/old_daemon.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd. The command is hostile: its output is bytes, which are bounded and never
- * looked at but to find what a client waits for.
+ * Runs in cloisterd. The command is hostile: its output is bounded, and searched only for the
+ * texts that clients wait for.
  */
 #include "supervisor/session/session.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in cloisterd: what clients, who may be hostile, learn of a background command and do with
- * it.
+ * Runs in cloisterd: how clients, which may be hostile, read and control a session.
  */
 #include "supervisor/session/session_use.h"
 

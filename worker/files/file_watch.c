@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in a job of the files process; file_watch.h explains it. The tenant renames and removes what
- * is watched meanwhile: a name is used only in the descriptor of its directory, and what is told of
- * it is only a string.
+ * Runs in a job of the files process; file_watch.h explains it. The tenant may rename and remove
+ * watched files meanwhile: a name is looked up only relative to its directory's descriptor.
  */
 #include "worker/files/file_watch.h"
 

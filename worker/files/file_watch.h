@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * file.watch in a job of the files process: tells of changes in a directory as inotify(7) reports
- * them. inotify_add_watch(2) takes a path, so the job changes its working directory to a descriptor
- * that root_open() or tree_walk() has found, and watches ".".
+ * file.watch in a job of the files process: reports changes in a directory by inotify(7).
+ * inotify_add_watch(2) takes a path, so the job changes its working directory to a descriptor that
+ * root_open() or tree_walk() has found, and watches ".".
  *
- * The kernel keeps at most fs.inotify.max_queued_events events while the job waits for cloisterd,
- * and the job tells when that was too few. Paths are those by which directories were found: a
- * command that renames directories above the watched one does not change them.
+ * The kernel keeps at most fs.inotify.max_queued_events events while the job waits for cloisterd;
+ * the job reports when events were lost. Paths do not change when a command renames directories
+ * above the watched one.
  */
 
 #include <sys/inotify.h>

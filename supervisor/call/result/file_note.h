@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What of a file tool's result is not shown, as a sentence. Runs in cloisterd. */
+/* Runs in cloisterd. Writes a sentence about the parts of a file tool's result that are not shown.
+ */
 
 #include <stddef.h>
 
