@@ -66,7 +66,7 @@ static int error_of(const char *code)
 	return -EACCES;
 }
 
-/* What the answer says: 0, or the error that agent_link.h tells. */
+/* Returns 0 or an error of agent_link.h for an answer. */
 static int judge(struct text line)
 {
 	struct json_bounds bounds = json_request_bounds(line.len);

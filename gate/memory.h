@@ -9,14 +9,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a client is told whose tenant holds too much. */
+/* The error for a client whose tenant holds too much. */
 #define GATE_MEMORY_SENTENCE                                                                     \
 	"the gate's memory is full of this tenant's requests: wait for their answers, and read " \
 	"them"
 
 struct gate_share;
 
-/* What one request holds. All zero: nothing. */
+/* One request's memory. All zero: none. */
 struct gate_hold {
 	struct gate_share *share;
 	size_t bytes;

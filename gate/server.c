@@ -94,7 +94,7 @@ void request_lose(struct gate_request *request)
 	request->gate->counts[GATE_REQUESTS_LOST]++;
 	if (request->socket.handle && !request->socket.is_closed) {
 		request->upgrade_lost(&request->socket, request->upgrade_context);
-		/* What is left to send would wait for the client. */
+		/* The rest of the answer would wait for the client. */
 		shutdown(request->conn->fd, SHUT_RDWR);
 		return;
 	}

@@ -225,7 +225,7 @@ int tls_pump_new(struct event_base *base, gnutls_session_t session, int net,
 	gnutls_transport_get_ptr2(session, &pump->pull_from, &push_to);
 	gnutls_transport_set_ptr2(session, pump, push_to);
 	gnutls_transport_set_pull_function(session, pull);
-	/* What was sent with the head may have been decrypted already. */
+	/* Bytes behind the head may have been decrypted already. */
 	r = pump->in && pump->out ? 0 : -ENOMEM;
 	if (r == 0 && gnutls_record_check_pending(session) > 0)
 		r = move_in(pump, true);

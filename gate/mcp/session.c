@@ -120,7 +120,7 @@ struct mcp_exchange *mcp_exchange_new(struct gate_request *request)
 		return NULL;
 	}
 	LIST_INSERT_HEAD(&exchanges, exchange, entry);
-	/* What is longer is refused as it comes. */
+	/* A longer body is refused while it is read. */
 	if (!gate_hold_set(&exchange->hold, gate_request_identity(request)->tenant,
 		    len < LIMIT_GATE_MCP_BODY_BYTES ? len : LIMIT_GATE_MCP_BODY_BYTES)) {
 		exchange_free(exchange);

@@ -29,7 +29,7 @@ static void pass_on(struct op *op)
 	exchange_begin(op, host);
 }
 
-/* What follows is written into the request to the server as it is. */
+/* The target is copied into the request to the server. */
 static bool is_target(const char *target)
 {
 	for (; *target; target++)

@@ -20,7 +20,7 @@ static const char *const of_gate[] = {"Host", "Expect", "Forwarded", "X-Forwarde
 static const char *const tokens[] = {
 	"X-Access-Token", "E2b-Traffic-Access-Token", "E2b-Sandbox-Id", "E2b-Sandbox-Port"};
 
-/* What a server would say about the whole origin, which others share. */
+/* Fields about the whole origin, which other sandboxes share. */
 static const char *const of_origin[] = {"Set-Cookie", "Set-Cookie2", "Service-Worker-Allowed",
 	"Strict-Transport-Security", "Clear-Site-Data", "NEL", "Report-To", "Reporting-Endpoints"};
 

@@ -113,7 +113,7 @@ static void on_writable(void *context)
 {
 	struct command_input *input = context;
 
-	/* What waits may be empty, and nothing is written then. */
+	/* The queue may be empty; then nothing is written. */
 	shared_fd_want(input->pipe, &input->watch, WATCH_NOTHING);
 	write_parts(input);
 }

@@ -473,7 +473,7 @@ struct client_pending *client_find_waiting(struct client *client, const char *id
 	return NULL;
 }
 
-/* Whether the client may still do anything. If not, it is told so and nothing else. */
+/* Returns whether the client is still authorized; otherwise answers @request with a refusal. */
 static bool is_admitted(struct client *client, const struct jsonrpc_request *request)
 {
 	bool out_of_memory = client->config != client->service->config &&

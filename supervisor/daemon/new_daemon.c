@@ -349,9 +349,9 @@ void new_daemon_prepare(struct new_daemon *new_daemon)
 }
 
 /*
- * From READY on the old daemon may retire at any moment, also one that is stopped, when it goes on.
- * So this one leaves only if it is told to end or the old daemon ends the talk, which serves on
- * then, or has ended itself as the one that serves. SIGHUP waits for the loop.
+ * After READY the old daemon may retire at any time, even if it was stopped and is resumed. So this
+ * process exits only if it is told to, or if the old daemon closes the connection: that daemon then
+ * serves on, or has ended. SIGHUP waits for the loop.
  */
 static void await_go(const struct new_daemon *new_daemon, struct handover_message *message)
 {

@@ -104,7 +104,7 @@ static bool send_unsent(struct old_daemon *old_daemon)
 	return true;
 }
 
-/* What cannot be said is lost: the peer is gone, or does not read what is more than it may be. */
+/* A message that cannot be sent is lost: the peer is gone, or has too much unread. */
 static void say(struct old_daemon *old_daemon, const struct handover_message *message)
 {
 	struct unsent *unsent;
@@ -206,7 +206,7 @@ static bool is_testing_itself(const struct old_daemon *old_daemon)
 	return selftest.running;
 }
 
-/* What keeps this one from giving its place away, as a sentence; NULL: nothing. */
+/* Returns why the take-over must wait, or NULL. */
 static const char *what_is_awaited(const struct old_daemon *old_daemon)
 {
 	const struct service *service = &old_daemon->daemon->service;
@@ -257,7 +257,7 @@ static void give(struct old_daemon *old_daemon)
 	enter(old_daemon, OLD_DAEMON_GIVEN);
 	/* It may have read the journal already. */
 	keys_hold(daemon->service.keys);
-	/* Who connects from now on waits until the new daemon accepts. */
+	/* New connections wait until the new daemon accepts them. */
 	daemon->service.retirings++;
 	agent_conns_tell_retiring();
 }
@@ -356,7 +356,7 @@ static void retire(struct old_daemon *old_daemon)
 	workspaces_foreach(service->workspaces, tell_held, old_daemon);
 	tell_commands(old_daemon);
 	tell_copies(old_daemon);
-	/* What ended meanwhile is known there before the first call comes. */
+	/* The new daemon learns of calls that ended meanwhile before its first call. */
 	keys_relay(service->keys, relay_key, old_daemon);
 	say(old_daemon, &(struct handover_message){.type = HANDOVER_GO});
 	workspaces_tell_left(service->workspaces, say_released, old_daemon);
@@ -379,8 +379,8 @@ static void retire(struct old_daemon *old_daemon)
 }
 
 /*
- * Whether the new daemon has ended since it was ready, or has said more than that: on_readable()
- * has that yet to hear. One that was stopped in the meantime finds both at once.
+ * Returns whether the new daemon has ended, or has sent more, since it was ready; on_readable() has
+ * not read that yet. After a stop (SIGSTOP) both may be there at once.
  */
 static bool has_more_to_hear(const struct old_daemon *old_daemon)
 {
@@ -413,9 +413,8 @@ static void end_late(struct old_daemon *old_daemon)
 }
 
 /*
- * Ends the generation before this one when the next one is ready, for which nothing is left that
- * can fail. Returns whether that has ended. What it says until then is passed on like what this one
- * has to say itself.
+ * Ends the daemon before this one when the next one is ready and can no longer fail. Returns
+ * whether it has ended. Until then its messages are passed on.
  */
 static bool has_ended_former(struct old_daemon *old_daemon)
 {

@@ -543,7 +543,7 @@ size_t session_count(const struct workspace *workspace)
 	return n;
 }
 
-/* What ends them. The end of a call that has not begun may come at once, and frees nothing here. */
+/* Ends. A call that has not begun may end at once; that frees nothing here. */
 
 static void end_those_of(const struct workspace *workspace, enum ended_by cause)
 {

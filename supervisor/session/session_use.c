@@ -191,14 +191,14 @@ int session_write(
 		over ? SIZE_MAX : call_input_room(session->call), &once);
 	if (r < 0)
 		return r;
-	/* What is sent again was taken, whether the command has ended since or not. */
+	/* Bytes that are sent again were taken before, also if the command has ended since. */
 	*ret_taken = once.skip;
 	if (over)
 		return once.take > 0 || !session->call ? -EPIPE : 0;
 	eof = eof && once.whole;
 	if (once.take == 0 && !eof)
 		return 0;
-	/* What has a label is counted until the command has taken it. */
+	/* Input with a label counts until the command has taken it. */
 	label = strdup("");
 	if (!label)
 		return -ENOMEM;

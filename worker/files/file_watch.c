@@ -55,7 +55,7 @@ struct watch {
 	struct watched *directories; /* by ascending wd */
 	size_t count, room;
 	unsigned round;
-	/* the first walk: what cannot be watched ends it, or is told when it is over */
+	/* the first walk: a failure ends it, or is reported after it */
 	bool begins;
 	struct byte_queue untold; /* paths, each with a NUL */
 	bool announce;            /* the walk tells of what it finds in a new directory */
@@ -70,7 +70,7 @@ struct watch {
 	/* of temporary files that get their name */
 	uint32_t temporaries[KEPT_COOKIES];
 	size_t next_temporary;
-	/* changes in a row: of a change that is repeated the first is told */
+	/* changes in a row: of equal ones only the first is sent */
 	const struct inotify_event *changes[KEPT_CHANGES];
 	size_t n_changes;
 	struct node_texts texts;
@@ -121,8 +121,8 @@ static void add_node(struct watch *watch, struct files_event *event)
 }
 
 /*
- * What has too long a path is not told of: its directory counts as one that is not watched. Returns
- * 0, or WATCH_NO_LISTENER.
+ * An entry with too long a path is not reported: its directory counts as unwatched. Returns 0, or
+ * WATCH_NO_LISTENER.
  */
 static int watch_tell(struct watch *watch, enum files_event_type type, bool directory,
 	uint32_t cookie, struct text path)
@@ -228,7 +228,7 @@ static int watch_fd(struct watch *watch, int fd, uint32_t events, struct text pa
 		return -errno;
 	if (wd < 0)
 		return error == ENOSPC ? WATCH_USED_UP : -error;
-	/* One that is known has the same number again. */
+	/* A directory that is watched already has the same number again. */
 	if (watch->count >= LIMIT_FILE_WATCH_DIRECTORIES && !find_watched(watch, wd)) {
 		(void)inotify_rm_watch(watch->inotify, wd);
 		return WATCH_TOO_MANY;
@@ -257,7 +257,7 @@ static int tell_untold(struct watch *watch)
 	return r;
 }
 
-/* A directory in the watched one. If it cannot be watched, that is told. */
+/* Watches a directory below; reports it if that fails. */
 static int watch_below(struct watch *watch, int fd, struct text path, bool *ret_watched)
 {
 	int r = watch_fd(watch, fd, FILE_WATCH_DIRECTORY, path);

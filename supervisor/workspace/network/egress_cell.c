@@ -35,7 +35,7 @@ void egress_cell_send(struct egress_link *link, uint8_t type, uint64_t cell, str
 	/* A message that there is no memory for must not be missed: flush() gives up the link. */
 	if (channel_send(&link->channel, type, cell, payload, fds, n) < 0)
 		link->is_torn = true;
-	/* What is said of a command here is sent before its worker may begin it. */
+	/* Sent before the worker may begin the command. */
 	loop_turn_defer_first(&link->flush);
 }
 

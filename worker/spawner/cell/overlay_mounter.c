@@ -30,7 +30,7 @@
 #define VIEW_ATTRIBUTES \
 	(MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 
-/* What the spawner asks an overlay mounter for, as one byte. */
+/* Requests of the spawner to an overlay mounter, one byte each. */
 enum { GIVE_MOUNT = 'm', GIVE_VIEWS = 'v' };
 
 /* The overlay mounter's side. */

@@ -71,8 +71,7 @@ static int find_owner(void *context)
 	return 0;
 }
 
-/* What is left of the tree's cell may exchange its names, and the host's files are in sight here.
- */
+/* Leftover processes of the cell may exchange names, and the host's files are visible here. */
 static int clear(void *context)
 {
 	_cleanup_close_ int own_fds = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
