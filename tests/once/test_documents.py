@@ -408,7 +408,7 @@ def test_each_tool_of_the_filesystem_server_has_a_row():
     theirs = """read_file read_text_file read_media_file read_multiple_files write_file edit_file create_directory list_directory
         list_directory_with_sizes directory_tree move_file search_files get_file_info list_allowed_directories""".split()
     text = (ROOT / "doc" / "migration.md").read_text()
-    table = text.split("| its tool | here |")[1].split("\n\n")[0]
+    table = text.split("| its tool | here |\n")[1].split("\n\n")[0]
     assert sorted(name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])) \
         == sorted(theirs)
 
