@@ -29,6 +29,19 @@ void gate_failures_free(struct gate_failures *failures)
 	free(failures);
 }
 
+uint64_t gate_failures_have(
+	const struct gate_failures *failures, const struct gate_peer *peer, int64_t now_ms)
+{
+	for (size_t i = 0; i < LIMIT_GATE_ADDRESSES; i++) {
+		const struct entry *entry = &failures->entries[i];
+
+		if (entry->count > 0 && now_ms - entry->began_ms < WINDOW_MS &&
+			memcmp(&entry->peer, peer, sizeof(*peer)) == 0)
+			return entry->count;
+	}
+	return 0;
+}
+
 uint64_t gate_failures_count(
 	struct gate_failures *failures, const struct gate_peer *peer, int64_t now_ms)
 {

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * How many keys that were none an address has tried in the last minute. A valid key is never
- * refused for what others tried: the bound is for what guessing costs, and what it logs.
+ * How many keys that were none, and ids of no sandbox, an address has tried in the last minute. A
+ * valid key is never refused for what others tried: the bound is for what guessing costs, and what
+ * it logs.
  */
 
 #include <stdbool.h>
@@ -23,3 +24,7 @@ void gate_failures_free(struct gate_failures *failures);
 /** Counts a failure at @now_ms. Returns how many the address has had in this minute. */
 uint64_t gate_failures_count(
 	struct gate_failures *failures, const struct gate_peer *peer, int64_t now_ms);
+
+/** Returns how many failures the address has had in this minute. */
+uint64_t gate_failures_have(
+	const struct gate_failures *failures, const struct gate_peer *peer, int64_t now_ms);

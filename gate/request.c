@@ -147,6 +147,11 @@ void gate_request_denied(struct gate_request *request)
 		"a valid key is needed: Authorization: Bearer KEY, or X-API-Key: KEY");
 }
 
+const struct gate_peer *gate_request_peer(const struct gate_request *request)
+{
+	return &request->peer;
+}
+
 void gate_request_set_context(struct gate_request *request, void *context)
 {
 	request->context = context;

@@ -14,6 +14,7 @@
 struct gate;
 struct gate_head;
 struct gate_identity;
+struct gate_peer;
 struct gate_request;
 struct json_object;
 
@@ -42,6 +43,9 @@ const struct gate_identity *gate_request_check_key(struct gate_request *request,
 
 /** The request is by a token of the key @id, and ends when that key is revoked. */
 void gate_request_uses_key(struct gate_request *request, const char *id);
+
+/** The client's address. */
+const struct gate_peer *gate_request_peer(const struct gate_request *request);
 
 /** Something of the face's own. */
 void gate_request_set_context(struct gate_request *request, void *context);

@@ -10,10 +10,13 @@
 #include "common/keyed_hash.h"
 #include "common/keys/gate_key.h"
 #include "common/limits.h"
+#include "common/monotonic.h"
 #include "gate/agent_link.h"
 #include "gate/e2b/facts.h"
 #include "gate/e2b/op.h"
+#include "gate/failures.h"
 #include "gate/gate.h"
+#include "gate/gate_config.h"
 #include "gate/keys.h"
 #include "gate/request.h"
 #include "libcloister/value.h"
@@ -34,12 +37,13 @@
 struct waiting {
 	struct waiting *next;
 	struct op *op;
+	struct gate_peer peer; /* the op's, which may leave first */
 	void (*then)(struct op *op);
 };
 
 /* Look-ups for tenants with the same letters (sandbox_id.h). */
 struct looking {
-	unsigned running;
+	unsigned running, n_queued;
 	bool goes_on;
 	TAILQ_HEAD(, sandbox) queue;
 };
@@ -75,9 +79,9 @@ static struct sandbox **bucket_of(struct text id)
 	return &table[keyed_hash(id) % BUCKETS];
 }
 
-static struct looking *looking_of(const struct sandbox *sandbox)
+static struct looking *looking_of(struct text id)
 {
-	size_t at = bucket_of((struct text){sandbox->id, SANDBOX_ID_TENANT_LETTERS}) - table;
+	size_t at = bucket_of((struct text){id.data, SANDBOX_ID_TENANT_LETTERS}) - table;
 
 	if (!lookings[at].queue.tqh_last)
 		TAILQ_INIT(&lookings[at].queue);
@@ -150,6 +154,43 @@ static void answer_gone(struct op *op, const char *id)
 	op_answer(op, 502, object);
 }
 
+/* Counts for the addresses of all that asked for it, also of those that did not wait. */
+static void count_empty(const struct sandbox *sandbox)
+{
+	struct gate *gate = sandbox->gate;
+
+	for (const struct waiting *one = sandbox->waiting; one; one = one->next) {
+		gate->counts[GATE_LOOKUPS_EMPTY]++;
+		(void)gate_failures_count(gate->failures, &one->peer, (int64_t)monotonic_ms());
+	}
+}
+
+/*
+ * Refuses a look-up by an address that has tried as many ids and keys as it may, and one that is
+ * too many to wait. Otherwise strangers would cost each tenant connections and lines of the audit
+ * log. What has been found is not looked up, so its clients go on.
+ */
+static bool refuse_look_up(struct op *op, struct text id)
+{
+	struct gate *gate = gate_request_gate(op->request);
+	uint64_t failures = gate_failures_have(
+		gate->failures, gate_request_peer(op->request), (int64_t)monotonic_ms());
+
+	if (failures < gate->config->failed_keys &&
+		looking_of(id)->n_queued < LIMIT_GATE_LOOKUPS_WAITING)
+		return false;
+	gate->counts[GATE_LOOKUPS_REFUSED]++;
+	if (failures >= gate->config->failed_keys) {
+		gate_answer_header(op->request, "Retry-After", "60");
+		op_fail(op, 429, "resource_exhausted",
+			"The address asked for too many sandboxes that are none; try again later");
+	} else {
+		gate_answer_header(op->request, "Retry-After", "1");
+		op_fail(op, 503, "unavailable", "Too many sandboxes are looked up; try again");
+	}
+	return true;
+}
+
 static void ask_next_tenant(struct sandbox *sandbox);
 
 /*
@@ -165,6 +206,7 @@ static void look_up_next(struct looking *looking)
 	looking->goes_on = true;
 	while (looking->running < LIMIT_GATE_LOOKUPS && (sandbox = TAILQ_FIRST(&looking->queue))) {
 		TAILQ_REMOVE(&looking->queue, sandbox, queued);
+		looking->n_queued--;
 		looking->running++;
 		sandbox->looks = true;
 		ask_next_tenant(sandbox);
@@ -175,10 +217,11 @@ static void look_up_next(struct looking *looking)
 
 static void look_up(struct sandbox *sandbox)
 {
-	struct looking *looking = looking_of(sandbox);
+	struct looking *looking = looking_of(text_from(sandbox->id));
 
 	sandbox->users++;
 	TAILQ_INSERT_TAIL(&looking->queue, sandbox, queued);
+	looking->n_queued++;
 	look_up_next(looking);
 }
 
@@ -186,7 +229,7 @@ static void look_up(struct sandbox *sandbox)
 static void tell(struct sandbox *sandbox, const char *failure)
 {
 	struct waiting *waiting = sandbox->waiting;
-	struct looking *looking = sandbox->looks ? looking_of(sandbox) : NULL;
+	struct looking *looking = sandbox->looks ? looking_of(text_from(sandbox->id)) : NULL;
 
 	sandbox->waiting = NULL;
 	sandbox->looks = false;
@@ -383,6 +426,7 @@ static void ask_next_tenant(struct sandbox *sandbox)
 			!sandbox_id_of_tenant(text_from(sandbox->id), text_from(key->tenant))))
 		sandbox->key++;
 	if (key == NULL) {
+		count_empty(sandbox);
 		tell(sandbox, NULL);
 		return;
 	}
@@ -433,6 +477,8 @@ void sandbox_find(struct op *op, struct text id, void (*then)(struct op *op))
 		return;
 	}
 	is_new = sandbox == NULL;
+	if (is_new && refuse_look_up(op, id))
+		return;
 	if (is_new)
 		sandbox = new_entry(gate_request_gate(op->request), id);
 	waiting = sandbox ? malloc(sizeof(*waiting)) : NULL;
@@ -442,7 +488,7 @@ void sandbox_find(struct op *op, struct text id, void (*then)(struct op *op))
 		op_no_memory(op);
 		return;
 	}
-	*waiting = (struct waiting){sandbox->waiting, op, then};
+	*waiting = (struct waiting){sandbox->waiting, op, *gate_request_peer(op->request), then};
 	sandbox->waiting = waiting;
 	op_stay(op);
 	if (is_new)

@@ -8,6 +8,8 @@ import hashlib
 import json
 import os
 import re
+import select
+import signal
 import struct
 import urllib.parse
 
@@ -345,7 +347,7 @@ def test_strangers_take_few_connections_of_a_tenant(area, tenants):
     """Each look-up of a sandbox is a connection of the tenant's until cloisterd has answered."""
     text = config(tenants[1], tenants[0]).replace("[tenant green]", "connections = 6\n[tenant green]")
     with daemon_behind(area, text) as daemon:
-        running = HttpGate(area, daemon, tenants[1], f"domain = {DOMAIN}")
+        running = HttpGate(area, daemon, tenants[1], f"domain = {DOMAIN}", "failed_keys = 1000")
         letters = Sandbox(running, running.key("blue")["key"]).id[:4]
         with contextlib.ExitStack() as stack:
             connections = [stack.enter_context(running.connect()) for _ in range(60)]
@@ -353,6 +355,48 @@ def test_strangers_take_few_connections_of_a_tenant(area, tenants):
                 head = running.head("GET", "/health", None, f"E2b-Sandbox-Id: {letters}{'a' * 14}{chr(97 + number // 26)}{chr(97 + number % 26)}")
                 connection.send(head)
             assert {connection.answer().status for connection in connections} == {502}
+        assert running.stop() == 0
+
+
+def made_up(gate, letters, number):
+    tail = "".join(chr(97 + number // 26 ** place % 26) for place in range(16))
+    return gate.head("GET", "/health", None, f"E2b-Sandbox-Id: {letters}{tail}")
+
+
+def test_an_address_looks_up_few_sandboxes_that_are_none(area, tenants):
+    """Each look-up costs cloisterd a connection, and a line of the audit log."""
+    with daemon_behind(area, config(tenants[1], tenants[0])) as daemon:
+        running = HttpGate(area, daemon, tenants[1], f"domain = {DOMAIN}", "failed_keys = 3")
+        box = Sandbox(running, running.key("blue")["key"])
+        answers = []
+        for number in range(6):
+            with running.connect() as connection:
+                connection.send(made_up(running, box.id[:4], number))
+                answers.append(connection.answer())
+        assert [answer.status for answer in answers] == [502] * 3 + [429] * 3
+        assert answers[-1].headers["retry-after"] == "60"
+        assert box.request("GET", "/health").status == 204  # what was found is not looked up
+        assert running.request("POST", "/sandboxes", "wrong").status == 429
+        assert box.kill() == 204
+        assert running.stop() == 0
+
+
+def test_look_ups_that_wait_are_bounded(area, tenants):
+    with daemon_behind(area, config(tenants[1], tenants[0])) as daemon, contextlib.ExitStack() as stack:
+        running = HttpGate(area, daemon, tenants[1], f"domain = {DOMAIN}", "failed_keys = 1000")
+        box = Sandbox(running, running.key("blue")["key"])
+        connections = []
+        daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            for number in range(4 + 256 + 1):
+                connections.append(stack.enter_context(running.connect()))
+                connections[-1].send(made_up(running, box.id[:4], number))
+            ready = select.select([one.socket for one in connections], [], [], 20)[0]
+            answer = next((one.answer() for one in connections if one.socket in ready), None)
+        finally:
+            daemon.process.send_signal(signal.SIGCONT)
+        assert answer and answer.status == 503 and answer.headers["retry-after"] == "1"
+        assert box.kill() == 204
         assert running.stop() == 0
 
 

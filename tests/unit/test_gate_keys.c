@@ -121,6 +121,11 @@ TEST(test_failures_are_counted_for_a_minute)
 	assert_int_equal(gate_failures_count(failures, &other, 64000), 2);
 	assert_int_equal(gate_failures_count(failures, &(struct gate_peer){{9}}, 64000), 1);
 	assert_int_equal(gate_failures_count(failures, &other, 64000), 3);
+	/* To ask counts nothing. */
+	assert_int_equal(gate_failures_have(failures, &other, 64000), 3);
+	assert_int_equal(gate_failures_have(failures, &other, 121999), 3);
+	assert_int_equal(gate_failures_have(failures, &other, 122000), 0);
+	assert_int_equal(gate_failures_have(failures, &(struct gate_peer){{10}}, 64000), 0);
 	assert_int_equal(gate_failures_count(failures, &peer, 64000), 1); /* it was the oldest */
 	gate_failures_free(failures);
 }
