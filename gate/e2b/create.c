@@ -6,6 +6,7 @@
 
 #include "gate/e2b/create.h"
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "gate/agent_link.h"
 #include "gate/e2b/network.h"
 #include "gate/e2b/own.h"
@@ -105,7 +106,7 @@ static bool put_labels(struct op *op, struct creation *creation)
 	struct json_object *metadata = json_member_of(op->body, "metadata");
 	struct json_object *network = json_member_of(op->body, "network");
 	struct json_object *labels = creation->labels = json_object_new_object();
-	char name[256];
+	char name[LIMIT_LABEL_NAME_BYTES + 1];
 
 	if (put_own_labels(labels, creation->id) < 0) {
 		op_no_memory(op);
@@ -128,10 +129,13 @@ static bool put_labels(struct op *op, struct creation *creation)
 		return true;
 	json_object_object_foreach (metadata, key, value) {
 		if (!json_object_is_type(value, json_type_string) ||
+			json_object_get_string_len(value) > LIMIT_LABEL_VALUE_BYTES ||
 			(size_t)snprintf(name, sizeof(name), FACTS_METADATA "%s", key) >=
 				sizeof(name)) {
 			op_fail(op, 400, "invalid_argument",
-				"metadata must be an object of strings with short names");
+				"metadata must be an object of strings: names of at most %zu "
+				"bytes, values of at most %d bytes",
+				sizeof(name) - sizeof(FACTS_METADATA), LIMIT_LABEL_VALUE_BYTES);
 			return false;
 		}
 		json_object_object_add(labels, name, json_object_get(value));

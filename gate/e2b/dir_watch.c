@@ -85,7 +85,7 @@ static void refuse(struct dir_watch *watch, int error, const struct cloister_mes
 	else if (cloister_error(reply) == CLOISTER_ERROR_PATH_OUTSIDE_WORKSPACE)
 		end(watch, "not_found", cloister_error_message(reply));
 	else
-		end(watch, e2b_error_of(cloister_error(reply)).code, cloister_error_message(reply));
+		end(watch, e2b_error_of_reply(reply).code, cloister_error_message(reply));
 }
 
 /* Returns @path relative to the watched directory, or NULL if it is that. */

@@ -60,6 +60,13 @@ struct e2b_error e2b_error_of(enum cloister_error error)
 	return errors[error];
 }
 
+struct e2b_error e2b_error_of_reply(const struct cloister_message *reply)
+{
+	return e2b_error_of(cloister_json_error(reply) == CLOISTER_JSON_INVALID_PARAMS
+				    ? CLOISTER_ERROR_INVALID_ARGUMENTS
+				    : cloister_error(reply));
+}
+
 /* connectrpc.com/docs/protocol, "Error codes". */
 static const struct {
 	const char *code;

@@ -16,5 +16,8 @@ struct e2b_error {
 /** Returns what @error is for a client. */
 struct e2b_error e2b_error_of(enum cloister_error error);
 
+/** Returns what a refusal of cloisterd's is: parameters that it does not take are the client's. */
+struct e2b_error e2b_error_of_reply(const struct cloister_message *reply);
+
 /** Returns the status that an answer to a unary request of Connect has with the code @code. */
 unsigned e2b_error_connect_status(const char *code);

@@ -373,7 +373,7 @@ void op_fail(struct op *op, unsigned status, const char *code, const char *forma
 
 void op_refuse(struct op *op, const struct cloister_message *reply)
 {
-	struct e2b_error error = e2b_error_of(cloister_error(reply));
+	struct e2b_error error = e2b_error_of_reply(reply);
 	const char *message = cloister_error_message(reply);
 
 	if ((cloister_error(reply) == CLOISTER_ERROR_WORKSPACE_NOT_FOUND ||

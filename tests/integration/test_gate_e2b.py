@@ -479,6 +479,13 @@ def test_what_does_not_exist_here_is_refused_by_name(gate, blue):
     assert "import" in ask(gate, blue, "POST", "/v3/templates", {}).json()["message"]
 
 
+@pytest.mark.parametrize("metadata, words", [({"a": "x" * 1025}, "at most 1024 bytes"), ({"n" * 123: "x"}, "at most 122 bytes"),
+                                             ({f"k{n}": "x" * 1024 for n in range(17)}, "at most 16384 bytes")])
+def test_metadata_has_bounds(gate, blue, metadata, words):
+    answer = ask(gate, blue, "POST", "/sandboxes", {"templateID": "base", "metadata": metadata})
+    assert answer.status == 400 and words in answer.json()["message"]
+
+
 def test_a_snapshot_is_a_template(gate, blue):
     sandbox = Sandbox(gate, blue)
     assert sandbox.request("POST", "/files?path=f", "Content-Type: application/octet-stream", body=b"kept").status == 200
