@@ -34,7 +34,7 @@ struct mcp_exchange {
 	struct gate_request *request;   /* NULL: the client is gone */
 	struct mcp_session *session;    /* NULL: it was asked for nothing, or the session is over */
 	char *id, *token;               /* as JSON text */
-	struct gate_hold hold;          /* the body, as long as it may be */
+	struct gate_hold hold;          /* the body, as long as it may be, and then the answer */
 	size_t unread;                  /* of the answer */
 	unsigned beats;
 	bool waits; /* for cloisterd's answer */
@@ -177,6 +177,32 @@ static unsigned status_of(const struct mcp_session *session, int error)
 		       : 200;
 }
 
+/* An answer that is longer than a queue of the server's is the tenant's, until it has been read. */
+static bool hold_answer(struct mcp_exchange *exchange, size_t len)
+{
+	return gate_hold_set(&exchange->hold, NULL, len > LIMIT_GATE_QUEUE_BYTES ? len : 0);
+}
+
+/* An answer of cloisterd's for which the tenant has no memory. */
+static void exchange_refuse(struct mcp_exchange *exchange)
+{
+	struct json_object *error;
+	struct text text = {0};
+
+	gate_hold_release(&exchange->hold);
+	if (!exchange->has_begun) {
+		name_session(exchange);
+		mcp_refuse(exchange->request, 503, exchange->id, MCP_INTERNAL_ERROR,
+			GATE_MEMORY_SENTENCE);
+		return;
+	}
+	error = mcp_message_make_error(exchange->id, MCP_INTERNAL_ERROR, GATE_MEMORY_SENTENCE);
+	text.data = json_object_to_json_string_length(error, JSON_C_TO_STRING_PLAIN, &text.len);
+	write_event(exchange->request, text);
+	gate_answer_end(exchange->request);
+	json_object_put(error);
+}
+
 /* cloisterd has answered. */
 static void exchange_answer(struct mcp_exchange *exchange, struct text line, int error)
 {
@@ -185,7 +211,10 @@ static void exchange_answer(struct mcp_exchange *exchange, struct text line, int
 		exchange_free(exchange);
 		return;
 	}
-	gate_hold_release(&exchange->hold);
+	if (!hold_answer(exchange, line.len)) {
+		exchange_refuse(exchange);
+		return;
+	}
 	set_unread(exchange, line.len);
 	if (exchange->has_begun) {
 		write_event(exchange->request, line);

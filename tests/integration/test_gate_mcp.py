@@ -2,6 +2,7 @@
 """cloister-gate's /mcp: MCP by Streamable HTTP, before a cloisterd that serves two tenants."""
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -301,6 +302,25 @@ def test_answers_that_are_not_read_hold_the_session_back(gate, blue, mcp):
         answers = list(pool.map(lambda stream: stream.connection.answer(), begun))
     assert [answer.json()["id"] for answer in answers] == list(range(1, 41))
     assert all(len(answer.body) > 500_000 for answer in answers)
+
+
+def test_answers_are_of_the_memory_of_the_tenant(gate, blue, mcp):
+    """Bodies that are announced, and do not come, leave the tenant no room for a long answer."""
+    assert not mcp.result(tool(0, "write_file", path="wide", content="x" * 900_000))["isError"]
+    asked = run(1, "cat wide")
+    asked["params"]["_meta"] = {"cloister/options": {"max_output": 1_000_000}}
+    with contextlib.ExitStack() as stack:
+        for length in [4 << 20] * 31 + [(4 << 20) - 200_000]:
+            connection = stack.enter_context(gate.connect())
+            connection.send(gate.head("POST", "/mcp", blue, f"Content-Length: {length}"))
+        assert procfs.eventually(lambda: b"cloister_gate_requests_open 33" in gate.request("GET", "/metrics").body)
+        answer = mcp.ask(asked)
+        assert answer.status == 503 and answer.headers["retry-after"] == "1"
+        assert "memory" in answer.json()["error"]["message"] and answer.json()["id"] == 1
+        assert not mcp.result(run(2, "true"))["isError"]
+    assert procfs.eventually(lambda: b"cloister_gate_requests_open 1\n" in gate.request("GET", "/metrics").body)
+    asked["id"] = 3
+    assert len(mcp.ask(asked).body) > 500_000
 
 
 @pytest.mark.deep("slow")
