@@ -18,6 +18,8 @@ static const struct {
 	[GATE_CONNECTIONS] = {"connections", "Connections accepted"},
 	[GATE_CONNECTIONS_REFUSED] = {"connections_refused",
 		"Connections refused for how many their address had, or as no proxy's"},
+	[GATE_CONNECTIONS_OVER_SHARE] = {"connections_over_share",
+		"Connections ended since their tenant holds as many as it leaves free"},
 	[GATE_REQUESTS] = {"requests", "Requests whose head came"},
 	[GATE_HEADS_REFUSED] = {"heads_refused", "Requests refused for their head"},
 	[GATE_KEYS_REFUSED] = {"keys_refused", "Requests without a valid key"},

@@ -225,6 +225,14 @@ const struct gate_key *gate_keys_find(const struct gate_keys *keys, const char *
 	return key && !is_expired(key) ? key : NULL;
 }
 
+bool gate_keys_are_shared(const struct gate_keys *keys)
+{
+	for (size_t i = 1; i < keys->list.count; i++)
+		if (strcmp(keys->list.items[i].tenant, keys->list.items[0].tenant) != 0)
+			return true;
+	return false;
+}
+
 const struct gate_key *gate_keys_at(const struct gate_keys *keys, size_t index)
 {
 	return index < keys->list.count ? &keys->list.items[index] : NULL;

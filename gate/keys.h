@@ -5,6 +5,8 @@
 
 #include "common/text.h"
 
+#include <stdbool.h>
+
 struct gate;
 struct gate_key;
 struct gate_keys;
@@ -24,6 +26,9 @@ bool gate_keys_is_valid(const struct gate_keys *keys, const char *id);
 
 /** Returns the valid key with this id, borrowed until the file changes; NULL: there is none. */
 const struct gate_key *gate_keys_find(const struct gate_keys *keys, const char *id);
+
+/** Whether there are keys of more than one tenant. */
+bool gate_keys_are_shared(const struct gate_keys *keys);
 
 /** Returns the key at @index, valid or expired, in the order of their ids; NULL behind the last. */
 const struct gate_key *gate_keys_at(const struct gate_keys *keys, size_t index);

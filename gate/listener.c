@@ -6,6 +6,7 @@
 #include "gate/listener.h"
 
 #include "common/cleanup.h"
+#include "gate/conn_share.h"
 #include "gate/gate.h"
 #include "gate/gate_config.h"
 
@@ -242,6 +243,7 @@ void gate_conn_free(struct gate_conn *conn)
 
 	LIST_REMOVE(conn, entry);
 	evtimer_del(&conn->deadline);
+	conn_share_leave(&conn->share);
 	conn->gate->connections--;
 	free(conn);
 	if (listeners->is_paused)

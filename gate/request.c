@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/monotonic.h"
+#include "gate/conn_share.h"
 #include "gate/gate.h"
 #include "gate/gate_config.h"
 #include "gate/keys.h"
@@ -82,12 +83,30 @@ const struct gate_identity *gate_request_identity(const struct gate_request *req
 	return request->key ? &request->identity : NULL;
 }
 
+/* Whether the tenant of a valid key may have the connection; otherwise the request is answered. */
+static bool join_tenant(struct gate_request *request, const char *tenant)
+{
+	struct gate *gate = request->gate;
+
+	if (conn_share_join(&request->conn->share, tenant, gate_keys_are_shared(gate->keys),
+		    gate->config->connections, gate->connections))
+		return true;
+	gate->counts[GATE_CONNECTIONS_OVER_SHARE]++;
+	request->closes = true;
+	gate_answer_header(request, "Retry-After", "1");
+	gate_answer_error(request, 503,
+		"this tenant holds too many connections: close some, or use them again");
+	return false;
+}
+
 const struct gate_identity *gate_request_check_key(struct gate_request *request, struct text text)
 {
 	const struct gate_key *key = gate_keys_check(request->gate->keys, text);
 
 	if (!key || request->key)
 		return key ? gate_request_identity(request) : NULL;
+	if (!join_tenant(request, key->tenant))
+		return NULL;
 	request->key = malloc(sizeof(*key));
 	if (!request->key)
 		return NULL;
@@ -100,9 +119,10 @@ const struct gate_identity *gate_request_check_key(struct gate_request *request,
 	return &request->identity;
 }
 
-void gate_request_uses_key(struct gate_request *request, const char *id)
+bool gate_request_uses_key(struct gate_request *request, const struct gate_key *key)
 {
-	snprintf(request->token_key, sizeof(request->token_key), "%s", id);
+	snprintf(request->token_key, sizeof(request->token_key), "%s", key->id);
+	return join_tenant(request, key->tenant);
 }
 
 bool request_check_key(struct gate_request *request)
@@ -130,9 +150,12 @@ static void say_denied(const struct gate_request *request, uint64_t failures)
 void gate_request_denied(struct gate_request *request)
 {
 	struct gate *gate = request->gate;
-	uint64_t failures =
-		gate_failures_count(gate->failures, &request->peer, (int64_t)monotonic_ms());
+	uint64_t failures;
 
+	/* The key is valid, and its tenant holds too many connections. */
+	if (request->answer != GATE_ANSWER_NONE)
+		return;
+	failures = gate_failures_count(gate->failures, &request->peer, (int64_t)monotonic_ms());
 	gate->counts[GATE_KEYS_REFUSED]++;
 	if (failures == 1 || failures == gate->config->failed_keys)
 		say_denied(request, failures);

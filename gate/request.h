@@ -14,6 +14,7 @@
 struct gate;
 struct gate_head;
 struct gate_identity;
+struct gate_key;
 struct gate_peer;
 struct gate_request;
 struct json_object;
@@ -41,8 +42,11 @@ const struct gate_identity *gate_request_identity(const struct gate_request *req
 /** What a valid @key stands for, for faces that find it elsewhere; NULL: it is none. */
 const struct gate_identity *gate_request_check_key(struct gate_request *request, struct text key);
 
-/** The request is by a token of the key @id, and ends when that key is revoked. */
-void gate_request_uses_key(struct gate_request *request, const char *id);
+/**
+ * The request is by a token of @key, and ends when that key is revoked. Returns false if the key's
+ * tenant holds too many connections; the request is then answered.
+ */
+bool gate_request_uses_key(struct gate_request *request, const struct gate_key *key);
 
 /** The client's address. */
 const struct gate_peer *gate_request_peer(const struct gate_request *request);

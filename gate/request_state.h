@@ -15,6 +15,7 @@
 #include <microhttpd.h>
 #include <sys/queue.h>
 
+struct conn_share;
 struct evbuffer;
 
 /* One client's connection (listener.c). */
@@ -23,7 +24,8 @@ struct gate_conn {
 	struct gate *gate;
 	int fd; /* libmicrohttpd's */
 	struct gate_peer peer;
-	bool is_local; /* of this host: loopback, or a Unix socket */
+	struct conn_share *share; /* NULL: it has shown no key */
+	bool is_local;            /* of this host: loopback, or a Unix socket */
 	bool is_tls;
 	struct event deadline;      /* for the head that is awaited */
 	struct gate_daemon *daemon; /* libmicrohttpd's that has it (server.c) */
@@ -63,7 +65,7 @@ struct gate_request {
 	size_t n_decoded;
 	void *context;
 	void (*on_end)(struct gate_request *request);
-	bool lost;
+	bool lost, closes; /* the connection ends with the answer */
 
 	enum gate_body body;
 	bool body_over, wants_more;

@@ -282,7 +282,8 @@ static enum MHD_Result queue(struct gate_request *request, bool close)
 	 * Behind a proxy, whose clients share a connection, nothing is read behind a request: what
 	 * the proxy took for a part of one client's request is never another's.
 	 */
-	if (!request->protocol && (close || request->gate->config->tls == GATE_TLS_PROXY))
+	if (!request->protocol &&
+		(close || request->closes || request->gate->config->tls == GATE_TLS_PROXY))
 		MHD_add_response_header(response, "Connection", "close");
 	request->response = response;
 	result = MHD_queue_response(request->mhd, request->status, response);

@@ -532,8 +532,7 @@ static bool token_fits(const struct op *op, enum sandbox_token kind, struct text
 		!sandbox_token_fits((struct sandbox_key){key->id, key->hash}, kind,
 			sandbox->facts.id, sandbox->facts.generation, token))
 		return false;
-	gate_request_uses_key(op->request, key->id);
-	return true;
+	return gate_request_uses_key(op->request, key);
 }
 
 bool sandbox_admits(const struct op *op)
@@ -567,9 +566,7 @@ bool sandbox_admits_url(const struct op *op, struct text path, struct text opera
 			    path, operation, user, text_from(token), expiration, signature))
 			fitting = key;
 	}
-	if (fitting)
-		gate_request_uses_key(op->request, fitting->id);
-	return fitting != NULL;
+	return fitting && gate_request_uses_key(op->request, fitting);
 }
 
 void sandbox_answer_gone(struct op *op)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cloister-gate: keys, the native face, and what a key's connection may do."""
 
+import contextlib
 import json
 import os
 import re
@@ -189,6 +190,26 @@ def test_the_audit_log_names_the_key(gate):
         lines = audit_log.read_so_far(gate.daemon.state / "audit" / "audit.log")
         return expected <= {(line["event"], line.get("gate_key")) for line in lines}
     assert procfs.eventually(is_told)
+
+
+def test_a_tenant_leaves_connections_to_others(area, module_daemon, tenants):
+    """One with many addresses could hold them all."""
+    gate = HttpGate(area, module_daemon, tenants[1], "connections = 16")
+    keys = {tenant: gate.key(tenant)["key"] for tenant in ("blue", "green")}
+    with contextlib.ExitStack() as stack:
+        def ask(tenant, connection=None):
+            connection = connection or stack.enter_context(gate.connect())
+            connection.send(gate.head("DELETE", "/mcp", keys[tenant]))
+            return connection, connection.answer()
+
+        held = [ask("blue") for _ in range(9)]
+        assert [answer.status for _, answer in held] == [400] * 8 + [503]
+        assert held[8][1].headers["retry-after"] == "1" and held[8][0].is_closed()
+        assert ask("blue", held[0][0])[1].status == 400  # what it holds it may use
+        assert ask("green")[1].status == 400
+        assert ask("blue")[1].status == 503
+        assert "cloister_gate_connections_over_share_total 2\n" in metrics(gate)
+    assert gate.stop() == 0
 
 
 def test_failed_keys_are_counted_by_address(area, module_daemon, tenants):
