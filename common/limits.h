@@ -387,7 +387,7 @@
 #define LIMIT_CGROUPS_PER_WORKSPACE 162 /* of 80 commands and the cell, and as many more */
 #define LIMIT_CGROUP_DEPTH          1   /* levels below a workspace's group; a worker needs one */
 
-/* Workspaces with network = egress (supervisor/workspace/workspace_network.c). */
+/* Workspaces with network = egress (supervisor/workspace/network/). */
 #define LIMIT_PROXY_PORT_MIN       1024 /* lower ports are those of services that commands start */
 #define LIMIT_ALLOW_NET            64   /* hosts that a private instance is started with */
 #define LIMIT_NETWORK_DENIALS      32 /* kinds of refusals in an observation; others are counted */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What happens when the lease of a managed workspace ends (workspace/leases.h). Its calls and
+ * What happens when the lease of a managed workspace ends (managed/leases.h). Its calls and
  * sessions are ended, with LEASE_ENDED; openings that wait are answered so; connections have it
  * open no more. When nothing runs there any more, it is closed, or removed.
  *
