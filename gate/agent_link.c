@@ -234,6 +234,11 @@ bool agent_link_is_retiring(const struct agent_link *link)
 	return link->retiring;
 }
 
+bool agent_link_found_no_room(const struct agent_link *link)
+{
+	return link->refused == -EAGAIN;
+}
+
 void agent_link_close(struct agent_link *link)
 {
 	if (!link)

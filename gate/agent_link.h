@@ -56,6 +56,9 @@ void agent_link_pause(struct agent_link *link, bool pause);
 
 bool agent_link_is_retiring(const struct agent_link *link);
 
+/** Whether cloisterd had no room for another connection of the tenant. */
+bool agent_link_found_no_room(const struct agent_link *link);
+
 /** Closes and frees it, also inside a callback; no further callback is called. NULL is allowed. */
 void agent_link_close(struct agent_link *link);
 

@@ -28,7 +28,10 @@
 
 #define BUCKETS      1024
 #define HOST_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
-/* A cloisterd that takes over has a workspace only when the former one has let go of it. */
+/*
+ * A cloisterd that takes over has a workspace only when the former one has let go of it, and counts
+ * a connection until it has seen its end.
+ */
 #define RETRY_MS  50L
 #define RETRY_MAX 40
 /* How long after its lease ended a sandbox is forgotten. */
@@ -56,6 +59,7 @@ struct sandbox {
 	struct agent_link *link;
 	struct event *look_again; /* when the lease, as it was known, is over */
 	struct event *retry;      /* after BUSY */
+	void (*retried)(struct sandbox *sandbox);
 	unsigned n_tries;
 	struct waiting *waiting;
 	struct json_object *row; /* what facts borrow from */
@@ -310,18 +314,19 @@ static void on_retry(__attribute__((unused)) evutil_socket_t fd,
 {
 	struct sandbox *sandbox = context;
 
-	open_workspace(sandbox);
+	sandbox->retried(sandbox);
 	sandbox_release(sandbox);
 }
 
-/* Returns whether it tries again. The sandbox stays held. */
-static bool tries_again(struct sandbox *sandbox)
+/* Returns whether it calls @act again. The sandbox stays held. */
+static bool tries_again(struct sandbox *sandbox, void (*act)(struct sandbox *sandbox))
 {
 	static const struct timeval soon = {.tv_usec = RETRY_MS * 1000};
 
 	if (sandbox->n_tries == RETRY_MAX)
 		return false;
 	sandbox->n_tries++;
+	sandbox->retried = act;
 	if (sandbox->retry == NULL)
 		sandbox->retry = event_new(sandbox->gate->base, -1, 0, on_retry, sandbox);
 	return sandbox->retry && event_add(sandbox->retry, &soon) == 0;
@@ -335,7 +340,8 @@ static void opened(__attribute__((unused)) struct cloister *cloister,
 	const char *root;
 
 	sandbox->ready = error == 0 && cloister_succeeded(reply);
-	if (error == 0 && cloister_error(reply) == CLOISTER_ERROR_BUSY && tries_again(sandbox))
+	if (error == 0 && cloister_error(reply) == CLOISTER_ERROR_BUSY &&
+		tries_again(sandbox, open_workspace))
 		return;
 	if (!sandbox->ready) {
 		tell(sandbox,
@@ -378,6 +384,8 @@ static struct json_object *row_of(
 		facts_row(cloister_value(reply, "/workspaces"), text_from(sandbox->id)));
 }
 
+static void ask_tenant(struct sandbox *sandbox);
+
 static void listed(__attribute__((unused)) struct cloister *cloister,
 	__attribute__((unused)) int64_t id, int error, const struct cloister_message *reply,
 	void *userdata)
@@ -385,6 +393,11 @@ static void listed(__attribute__((unused)) struct cloister *cloister,
 	struct sandbox *sandbox = userdata;
 	struct facts facts;
 
+	if (error < 0 && agent_link_found_no_room(sandbox->link) &&
+		tries_again(sandbox, ask_tenant)) {
+		agent_link_close(TAKE_PTR(sandbox->link));
+		return;
+	}
 	json_object_put(sandbox->row);
 	sandbox->row = error == 0 ? row_of(sandbox, reply) : NULL;
 	if (sandbox->row && facts_read(sandbox->row, facts_now(), &facts) &&
@@ -431,6 +444,11 @@ static void ask_next_tenant(struct sandbox *sandbox)
 		return;
 	}
 	snprintf(sandbox->tenant_name, sizeof(sandbox->tenant_name), "%s", key->tenant);
+	ask_tenant(sandbox);
+}
+
+static void ask_tenant(struct sandbox *sandbox)
+{
 	if (!open_link(sandbox))
 		return;
 	sandbox->users++;
