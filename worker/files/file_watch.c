@@ -694,19 +694,17 @@ static void watch_done(struct watch *watch)
 
 void file_watch(const struct root *root, const struct files_ask *request, struct reply *reply)
 {
-	_cleanup_(watch_done) struct watch watch = {
-		.root = root, .reply = reply, .inotify = -1, .recursive = request->recursive};
+	_cleanup_(watch_done) struct watch watch = {.root = root,
+		.reply = reply,
+		.inotify = -1,
+		.recursive = request->recursive,
+		.entries = request->attributes};
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ char *path = NULL;
 	char sentence[NEAR_PATHS_SIZE];
 	enum tool_error error = root_open(root, request->path, O_RDONLY | O_DIRECTORY, &fd, &path);
 	int r;
 
-	watch = (struct watch){.root = root,
-		.reply = reply,
-		.inotify = -1,
-		.recursive = request->recursive,
-		.entries = request->attributes};
 	if (error != TOOL_OK) {
 		reply_error(reply, error, "%s",
 			near_paths_sentence(root, request->path, error, sentence));
@@ -728,5 +726,4 @@ void file_watch(const struct root *root, const struct files_ask *request, struct
 	if (r == 0)
 		r = watch_serve(&watch);
 	end_watch(&watch, r);
-	watch_done(&watch);
 }
