@@ -219,15 +219,11 @@ static struct json_object *params_of(const struct op *op, const char *path)
 
 static int open_workspace(struct dir_watch *watch, const struct sandbox *sandbox)
 {
-	struct json_object *params = json_object_new_object();
-	int r;
-
-	json_put_text(params, "workspace", sandbox_workspace(sandbox));
-	json_object_object_add(params, "create", json_object_new_boolean(false));
-	sandbox_put_network(sandbox, params);
-	r = agent_link_request(watch->link, "workspace.open",
+	struct json_object *params = sandbox_opening(sandbox);
+	int r = agent_link_request(watch->link, "workspace.open",
 		json_object_to_json_string_ext(params, JSON_C_TO_STRING_PLAIN), on_opened, watch,
 		NULL);
+
 	json_object_put(params);
 	return r;
 }

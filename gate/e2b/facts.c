@@ -177,10 +177,14 @@ struct json_object *facts_lease(int64_t ms, bool pauses)
 	return lease;
 }
 
-void facts_put_network(const struct facts *facts, struct json_object *params)
+struct json_object *facts_opening(const struct facts *facts, struct text workspace)
 {
+	struct json_object *params = json_object_new_object();
 	struct text allow = json_text_of(facts->labels, FACTS_ALLOW);
 
+	json_put_text(params, "workspace", workspace);
+	json_object_object_add(params, "create", json_object_new_boolean(false));
 	if (allow.len > 0)
 		json_object_object_add(params, "network", json_of(allow));
+	return params;
 }

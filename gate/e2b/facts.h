@@ -68,8 +68,8 @@ int64_t facts_time(struct text text);
 /** Writes a time as RFC 3339 has it. */
 void facts_time_write(int64_t ms, char ret_text[static 32]);
 
-/** Adds to the parameters of workspace.open what the sandbox's commands get. */
-void facts_put_network(const struct facts *facts, struct json_object *params);
+/** Returns the parameters by which workspace.open opens the sandbox's @workspace, which exists. */
+struct json_object *facts_opening(const struct facts *facts, struct text workspace);
 
 /** Now, in milliseconds since the epoch. */
 int64_t facts_now(void);

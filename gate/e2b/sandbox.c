@@ -360,12 +360,9 @@ static void opened(__attribute__((unused)) struct cloister *cloister,
 
 static void open_workspace(struct sandbox *sandbox)
 {
-	struct json_object *params = json_object_new_object();
+	struct json_object *params = sandbox_opening(sandbox);
 
-	json_put_text(params, "workspace", text_from(sandbox->workspace));
-	json_object_object_add(params, "create", json_object_new_boolean(false));
 	json_put_text(params, "tenant", text_from(sandbox->tenant_name));
-	facts_put_network(&sandbox->facts, params);
 	sandbox->users++;
 	if (agent_link_request(sandbox->link, "workspace.open",
 		    json_object_to_json_string_ext(params, JSON_C_TO_STRING_PLAIN), opened, sandbox,
@@ -656,7 +653,7 @@ const char *sandbox_root(const struct sandbox *sandbox)
 	return sandbox->root;
 }
 
-void sandbox_put_network(const struct sandbox *sandbox, struct json_object *params)
+struct json_object *sandbox_opening(const struct sandbox *sandbox)
 {
-	facts_put_network(&sandbox->facts, params);
+	return facts_opening(&sandbox->facts, sandbox_workspace(sandbox));
 }

@@ -56,8 +56,8 @@ void sandbox_answer_gone(struct op *op);
 void sandbox_ask_row(struct op *op, op_next *next);
 /** Whether @row, which was asked for, is of a sandbox that runs. */
 bool sandbox_row_runs(const struct op *op, const struct cloister_message *reply);
-/** Adds to the parameters of workspace.open what the sandbox's network is. */
-void sandbox_put_network(const struct sandbox *sandbox, struct json_object *params);
+/** Returns the parameters by which workspace.open opens the sandbox on another connection. */
+struct json_object *sandbox_opening(const struct sandbox *sandbox);
 /** Writes the Host that a server at @port is to see, as maskRequestHost has it; "": none is given.
  */
 void sandbox_mask_host(const struct sandbox *sandbox, uint16_t port, char *ret_host, size_t size);

@@ -65,7 +65,6 @@ static void freeze(struct op *op, struct text label, bool is_for_forks, op_next 
 {
 	struct own *own = op->state;
 	struct freezing *freezing = freezing_of(op);
-	struct json_object *params;
 	struct snapshot_name parts = {own->facts.id, label,
 		text_equal(json_text_of(own->row, "root"), TEXT_LITERAL("/")), is_for_forks};
 
@@ -76,11 +75,7 @@ static void freeze(struct op *op, struct text label, bool is_for_forks, op_next 
 		return;
 	}
 	freezing->then = then;
-	params = json_object_new_object();
-	json_put_text(params, "workspace", own->facts.workspace);
-	json_object_object_add(params, "create", json_object_new_boolean(false));
-	facts_put_network(&own->facts, params);
-	op_ask(op, "workspace.open", params, opened);
+	op_ask(op, "workspace.open", facts_opening(&own->facts, own->facts.workspace), opened);
 }
 
 static bool begin(struct op *op)

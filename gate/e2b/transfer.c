@@ -20,18 +20,12 @@ static void opened(struct op *op, __attribute__((unused)) const struct cloister_
 
 void transfer_open(struct op *op, void (*then)(struct op *op))
 {
-	struct json_object *params;
-
 	op->on_ready = then;
 	op->link = NULL;
 	if (!op_open_link(op, &(struct gate_identity){.tenant = sandbox_tenant(op->sandbox),
 				      .key = sandbox_id_of(op->sandbox).data}))
 		return;
-	params = json_object_new_object();
-	json_put_text(params, "workspace", sandbox_workspace(op->sandbox));
-	json_object_object_add(params, "create", json_object_new_boolean(false));
-	sandbox_put_network(op->sandbox, params);
-	op_ask(op, "workspace.open", params, opened);
+	op_ask(op, "workspace.open", sandbox_opening(op->sandbox), opened);
 }
 
 bool transfer_admits(struct op *op, const char *operation)
