@@ -6,9 +6,9 @@
 #include "gate/listener.h"
 
 #include "common/cleanup.h"
-#include "gate/conn_share.h"
 #include "gate/gate.h"
 #include "gate/gate_config.h"
+#include "gate/tenant_share.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

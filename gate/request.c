@@ -7,11 +7,11 @@
 
 #include "common/cleanup.h"
 #include "common/monotonic.h"
-#include "gate/conn_share.h"
 #include "gate/gate.h"
 #include "gate/gate_config.h"
 #include "gate/keys.h"
 #include "gate/request_state.h"
+#include "gate/tenant_share.h"
 
 #include <event2/buffer.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
 #include <microhttpd.h>
 #include <sys/queue.h>
 
-struct conn_share;
+struct tenant_share;
 struct evbuffer;
 
 /* One client's connection (listener.c). */
@@ -24,8 +24,8 @@ struct gate_conn {
 	struct gate *gate;
 	int fd; /* libmicrohttpd's */
 	struct gate_peer peer;
-	struct conn_share *share; /* NULL: it has shown no key */
-	bool is_local;            /* of this host: loopback, or a Unix socket */
+	struct tenant_share *share; /* NULL: it has shown no key */
+	bool is_local;              /* of this host: loopback, or a Unix socket */
 	bool is_tls;
 	struct event deadline;      /* for the head that is awaited */
 	struct gate_daemon *daemon; /* libmicrohttpd's that has it (server.c) */

@@ -10,7 +10,7 @@
 
 #include "common/byte_queue.h"
 #include "common/text.h"
-#include "gate/memory.h"
+#include "gate/tenant_share.h"
 #include "libcloister/cloister.h"
 
 #include <stdbool.h>

@@ -13,8 +13,8 @@
 #include "gate/keys.h"
 #include "gate/mcp/mcp_link.h"
 #include "gate/mcp/message.h"
-#include "gate/memory.h"
 #include "gate/request.h"
+#include "gate/tenant_share.h"
 #include "json/json_read.h"
 
 #include <event2/event.h>

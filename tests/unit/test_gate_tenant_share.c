@@ -1,13 +1,13 @@
 /* links: cloister-gate-core */
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "gate/conn_share.h"
+#include "gate/tenant_share.h"
 #include "tests/lib/unit.h"
 
 #define LIMIT 90
 
 /* Opens connections of @tenant until one is refused; returns how many there are. */
-static uint64_t fill(struct conn_share **places, const char *tenant, bool shared, uint64_t *all)
+static uint64_t fill(struct tenant_share **places, const char *tenant, bool shared, uint64_t *all)
 {
 	uint64_t n = 0;
 
@@ -21,7 +21,7 @@ static uint64_t fill(struct conn_share **places, const char *tenant, bool shared
 
 TEST(test_a_tenant_holds_as_many_connections_as_it_leaves_free)
 {
-	struct conn_share *blue[LIMIT + 1] = {0}, *green[LIMIT + 1] = {0}, *last = NULL;
+	struct tenant_share *blue[LIMIT + 1] = {0}, *green[LIMIT + 1] = {0}, *last = NULL;
 	uint64_t all = 0, n_blue, n_green;
 
 	n_blue = fill(blue, "blue", true, &all);
@@ -42,7 +42,7 @@ TEST(test_a_tenant_holds_as_many_connections_as_it_leaves_free)
 
 TEST(test_a_connection_that_shows_a_key_of_another_tenant_is_that_ones)
 {
-	struct conn_share *conn = NULL;
+	struct tenant_share *conn = NULL;
 
 	assert_true(conn_share_join(&conn, "blue", true, LIMIT, 1));
 	assert_non_null(conn);
@@ -54,10 +54,43 @@ TEST(test_a_connection_that_shows_a_key_of_another_tenant_is_that_ones)
 
 TEST(test_a_single_tenant_may_have_all_connections)
 {
-	struct conn_share *blue[LIMIT + 1] = {0};
+	struct tenant_share *blue[LIMIT + 1] = {0};
 	uint64_t all = 0;
 
 	assert_int_equal(fill(blue, "blue", false, &all), LIMIT);
 	for (uint64_t i = 0; i < LIMIT; i++)
 		conn_share_leave(&blue[i]);
+}
+
+#define ALL LIMIT_GATE_MEMORY_BYTES
+
+TEST(test_a_tenant_has_half_of_what_the_others_leave)
+{
+	struct gate_hold blue[2] = {0}, green[2] = {0};
+
+	assert_true(gate_hold_set(&blue[0], "blue", ALL / 4));
+	assert_true(gate_hold_set(&blue[1], "blue", ALL / 4));
+	assert_false(gate_hold_set(&blue[1], "blue", ALL / 4 + 1));
+	assert_true(gate_hold_set(&green[0], "green", ALL / 4));
+	assert_false(gate_hold_set(&green[1], "green", 1));
+	/* Less is always allowed, and what is given back can be had again. */
+	assert_true(gate_hold_set(&blue[1], "blue", 100));
+	gate_hold_release(&blue[0]);
+	assert_true(gate_hold_set(&green[1], "green", ALL / 8));
+	gate_hold_release(&blue[1]);
+	gate_hold_release(&green[0]);
+	gate_hold_release(&green[1]);
+	assert_true(gate_hold_set(&blue[0], "blue", ALL / 2));
+	gate_hold_release(&blue[0]);
+	gate_hold_release(&blue[0]);
+}
+
+TEST(test_lengths_that_are_too_large_for_a_sum)
+{
+	struct gate_hold hold = {0};
+
+	assert_false(gate_hold_set(&hold, "blue", SIZE_MAX));
+	assert_true(gate_hold_set(&hold, "blue", 1));
+	assert_false(gate_hold_set(&hold, "blue", SIZE_MAX - 1));
+	gate_hold_release(&hold);
 }
