@@ -30,7 +30,7 @@ struct agent_link {
 	void *context;
 	struct event ready;
 	short watched; /* poll(2) events of ready; 0: it is not added */
-	bool dispatching, closing, retiring;
+	bool dispatching, closing;
 	int refused; /* the error of a binding that was refused */
 };
 
@@ -164,7 +164,6 @@ static void on_notification(struct cloister *client, const char *method,
 	if (link->closing)
 		return;
 	if (strcmp(method, "service.retiring") == 0) {
-		link->retiring = true;
 		if (link->callbacks->retiring)
 			link->callbacks->retiring(link, link->context);
 	} else if (link->callbacks->notification) {
@@ -227,11 +226,6 @@ void agent_link_pause(struct agent_link *link, bool pause)
 		return;
 	/* Messages may be buffered already; their owner is not called from here. */
 	event_active(&link->ready, EV_READ, 0);
-}
-
-bool agent_link_is_retiring(const struct agent_link *link)
-{
-	return link->retiring;
 }
 
 bool agent_link_found_no_room(const struct agent_link *link)

@@ -54,8 +54,6 @@ void agent_link_changed(struct agent_link *link);
 /** Reads nothing until the pause ends: cloisterd waits, and so does the command behind it. */
 void agent_link_pause(struct agent_link *link, bool pause);
 
-bool agent_link_is_retiring(const struct agent_link *link);
-
 /** Whether cloisterd had no room for another connection of the tenant. */
 bool agent_link_found_no_room(const struct agent_link *link);
 
