@@ -37,6 +37,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "deep(reason, only): tests/deep runs it and tests/run does not, because it is \"slow\" (it takes "
                             "more than two seconds), \"repeats\" in another build, mode or level what another case shows, or its "
                             "answer depends on how \"busy\" the machine is; only names the parameters for which that holds")
+    config.addinivalue_line("markers", "busy: a case that is deep because it is \"busy\", for -m")
 
 
 @pytest.hookimpl(tryfirst=True)  # before cases are chosen by -m
@@ -48,6 +49,8 @@ def pytest_collection_modifyitems(config, items):
                 raise pytest.UsageError(f"{item.nodeid}: a deep case has one of the reasons {', '.join(DEEP_REASONS)}")
             if "only" in mark.kwargs and item.callspec.id not in mark.kwargs["only"]:
                 item.own_markers.remove(mark)
+            elif mark.args == ("busy",):
+                item.add_marker("busy")
     if is_sanitized() and len(items) > 1:
         left_out = [item for item in items if item.get_closest_marker("release_only")]
         config.hook.pytest_deselected(items=left_out)

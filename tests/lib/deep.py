@@ -63,6 +63,12 @@ def one(*arguments, **environment):
     return lambda: [pytest("", preset, *arguments, **environment)]
 
 
+def beside(*folders, preset="release", only="deep and not busy"):
+    """Steps that run the cases of @folders that @only chooses side by side, for most of them wait, and then those by themselves
+    whose answer depends on how busy the machine is."""
+    return lambda: [pytest("", preset, *folders, "-m", only, workers=2 * CPUS), pytest("busy", preset, *folders, "-m", "busy")]
+
+
 def tidy():
     # The analyzer's bound is .clang-tidy's, or CLOISTER_ANALYZER_NODES; without a bound it would be 225000.
     bound = os.environ.get("CLOISTER_ANALYZER_NODES")
@@ -122,12 +128,12 @@ SUITES = {
     "coverage": Suite(coverage, WHOLE + ("tests/unit",), ("supervisor", "tests/unit"), {"coverage": ("supervisor-tests",)}),
     "threads": Suite(lambda: [ctest("", "tsan")], WHOLE + ("tests/unit",), ("supervisor", "common"), {"tsan": ("thread-tests",)}),
     "fuzz": Suite(fuzz, PRODUCT + ("tests/fuzz",), ("json", "common", "worker", "egress", "gate", "client", "tests/fuzz"), {"fuzz": ("fuzzers",)}),
-    "integration": Suite(one(*INTEGRATION, *DEEP), WHOLE + INTEGRATION, PRODUCT + INTEGRATION, RELEASE),
-    "security": Suite(one(*SECURITY, *DEEP), WHOLE + SECURITY, PRODUCT + SECURITY, RELEASE),
+    "integration": Suite(beside(*INTEGRATION), WHOLE + INTEGRATION, PRODUCT + INTEGRATION, RELEASE),
+    "security": Suite(beside(*SECURITY), WHOLE + SECURITY, PRODUCT + SECURITY, RELEASE),
     "once": Suite(one("tests/once", *DEEP), WHOLE + ("tests/once", "doc", "man", "packaging"), ("clients", "packaging", "man", "doc"), RELEASE),
     "integration-asan": Suite(one(*INTEGRATION, "-m", "not deep", preset="asan", workers=CPUS), WHOLE + INTEGRATION,
                               PRODUCT + INTEGRATION, BOTH),
-    "security-asan": Suite(one(*SECURITY, preset="asan"), WHOLE + SECURITY, PRODUCT + SECURITY, BOTH),
+    "security-asan": Suite(beside(*SECURITY, preset="asan", only="not busy"), WHOLE + SECURITY, PRODUCT + SECURITY, BOTH),
     "liars": Suite(one("tests/liars", preset="asan", CLOISTER_LIARS_SECONDS=os.environ.get("CLOISTER_LIARS_SECONDS", "300")),
                    WHOLE + ("tests/liars",), ("supervisor", "common", "json", "tests/liars"), ASAN),
     "system-mode": Suite(one(*SYSTEM, CLOISTER_MODE="system"), WHOLE + SYSTEM, ("worker", "supervisor/host", "supervisor/cell", "supervisor/workspace"), RELEASE),
