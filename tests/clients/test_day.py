@@ -2,6 +2,7 @@
 """A day of thirty steps in each harness: with cloister as its MCP server, by stdio and by HTTP, and with the harness's own tools.
 What cloister sends reaches the model whole. CLOISTER_DAY names a file for the table of what each step costs the model."""
 
+import contextlib
 import functools
 import http.client
 import http.server
@@ -100,6 +101,9 @@ class Gate:
     def __init__(self, place):
         self.process = subprocess.Popen([place.area.bin / "cloister", "gate"], cwd=place.home, env=place.env, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True, **place.area.account.as_user())
+
+    def wait(self):
+        """Until it serves, at .port with .key."""
         said = dict(self.process.stdout.readline().split() for _ in ("url", "key"))
         self.port, self.key = int(said["url"].rpartition(":")[2]), said["key"]
 
@@ -182,8 +186,8 @@ class Day:
     def play(self):
         """In a thread."""
         words, place = [self.name, *self.harness.words], self.place
-        gate = between = log = None
-        with self.model:
+        log = None
+        with self.model, contextlib.ExitStack() as ended:
             if self.way != "own":
                 directory = set_up(place, self.name)
                 words[0] = directory / "start"
@@ -192,16 +196,17 @@ class Day:
                 by_stdio(place, log)
             elif self.way == "HTTP":
                 gate = Gate(place)
+                ended.callback(gate.stop)
+                gate.wait()
                 gate.put(day.files(self.port))
                 between = serve_between(gate.port, self.sent)
+                ended.callback(between.server_close)
+                ended.callback(between.shutdown)
                 by_http(place, directory, self.name, f"http://127.0.0.1:{between.server_port}/mcp?workspace=day&form=text", gate.key)
             self.done = place.run(*words, cwd=place.workspace)
             if log:
                 for line in log.read_text().splitlines():
                     self.sent.note(line)
-            if gate:
-                gate.stop()
-                between.shutdown()
         self.shown = ["\n".join(texts_of(json.loads(result))) for result in self.model.results]
         return self
 
@@ -223,6 +228,15 @@ def worked(played):
     """The model's work came to something: the changed server answers, the tests pass, and all is committed."""
     ask, tests, commit = (played.shown[number] for number in (23, 28, 29))
     assert "second text" in ask and "OK" in tests and "euros" in commit, played.shown[23:]
+
+
+def test_a_day_that_fails_leaves_no_gate(area, tmp_path, monkeypatch):
+    shutil.copy(where_is("cloister-gate"), area.bin)
+    gates, failing = [], Day(area, tmp_path, "claude", "HTTP")
+    monkeypatch.setattr(Gate, "put", lambda gate, _: gates.append(gate) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        failing.play()
+    assert [gate.process.returncode for gate in gates] == [0]
 
 
 @pytest.mark.parametrize("way", ["stdio", "HTTP"])

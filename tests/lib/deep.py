@@ -38,6 +38,7 @@ HOSTILE_FORKS = tuple(f"tests/security/test_{name}.py" for name in
 EGRESS = (*(f"tests/integration/test_egress_{name}.py" for name in
             ("program", "names", "cells", "generations", "secret", "secret_rules", "secret_clients")),
           "tests/security/test_egress_attacks.py")
+DAY = "tests/clients/test_day.py"
 SYSTEM = ("tests/integration/test_tools.py", "tests/integration/test_commands.py", "tests/integration/test_seeds.py",
           "tests/integration/test_folds.py", "tests/security/test_hostile_layers.py")
 
@@ -145,8 +146,9 @@ SUITES = {
     "forks": Suite(one(*FORKS, CLOISTER_LAYERS="memory"), WHOLE + FORKS, ("worker/files", "worker/spawner", "supervisor/cell", "supervisor/workspace"), RELEASE),
     "forks-hostile": Suite(one(*HOSTILE_FORKS, CLOISTER_LAYERS="memory"), WHOLE + HOSTILE_FORKS,
                            ("worker/files", "worker/spawner", "supervisor/cell", "supervisor/workspace"), RELEASE),
-    "clients": Suite(one("tests/clients"), WHOLE + ("tests/clients", "clients"), ("client", "clients", "supervisor/agent", "libcloister"),
-                     RELEASE),
+    "clients": Suite(one("tests/clients", f"--ignore={DAY}"), WHOLE + ("tests/clients", "clients"),
+                     ("client", "clients", "supervisor/agent", "libcloister", "gate"), RELEASE),
+    "day": Suite(one(DAY), WHOLE + ("tests/clients",), ("client", "supervisor/agent", "gate"), RELEASE),
     "real": Suite(one("tests/real"), WHOLE + ("tests/real",), ("worker", "supervisor/call", "egress", "tests/real"), RELEASE),
     "packages": Suite(lambda: [shell("", "packaging/build-deb && exec /usr/bin/python3 -m pytest -q -p no:cacheprovider tests/package",
                                      DEB_BUILD_OPTIONS="nocheck", CLOISTER_BUILD="release")],
