@@ -292,7 +292,7 @@ static bool answer_client(struct conn *conn)
 }
 
 /* The host is reached. */
-static void begin(struct conn *conn)
+static void begin_upstream(struct conn *conn)
 {
 	free(TAKE_PTR(conn->attempt));
 	conn->is_connected = true;
@@ -332,7 +332,7 @@ void conn_be_connected(struct conn *conn)
 		(conn->by_upstream && !ask_upstream(conn))) {
 		conn_try_next(conn);
 	} else if (!conn->by_upstream) {
-		begin(conn);
+		begin_upstream(conn);
 	} else {
 		conn->seen = 0;
 		conn_enter(conn, CONN_UPSTREAM, LIMIT_EGRESS_CONNECT_MS);
@@ -372,7 +372,7 @@ void conn_read_upstream(struct conn *conn)
 		conn_refuse(conn, EGRESS_UPSTREAM_FAILED, "egress_upstream", none);
 	} else if (end > 0) {
 		byte_queue_consume(pending, end);
-		begin(conn);
+		begin_upstream(conn);
 	}
 }
 

@@ -440,8 +440,8 @@ static void read_forwarded(struct gate_request *request)
 	(void)gate_peer_parse(last + strspn(last, " \t"), &request->peer);
 }
 
-static enum MHD_Result begin(struct gate *gate, struct gate_request *request, const char *path,
-	const char *method, const char *version)
+static enum MHD_Result begin_request(struct gate *gate, struct gate_request *request,
+	const char *path, const char *method, const char *version)
 {
 	struct gate_refusal refusal;
 	const char *origin;
@@ -536,7 +536,7 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
 	if (!request)
 		return MHD_NO;
 	if (!request->begun)
-		return begin(context, request, path, method, version);
+		return begin_request(context, request, path, method, version);
 	if (request->lost)
 		return MHD_NO;
 	if (*len > 0)

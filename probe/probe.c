@@ -239,7 +239,7 @@ static int run_as_shell(char *command)
 	return count > 0 ? run_all(words + 1) : 0;
 }
 
-static int begin(char **arguments)
+static int begin_probe(char **arguments)
 {
 	return arguments[0] && probe_equal(arguments[0], "-c") && arguments[1]
 		       ? run_as_shell(arguments[1])
@@ -256,7 +256,7 @@ _Noreturn void probe_start(long *stack)
 	char **arguments = (char **)(stack + 1);
 
 	probe_environment = arguments + stack[0] + 1;
-	RAW1(SYS_exit_group, begin(arguments + 1));
+	RAW1(SYS_exit_group, begin_probe(arguments + 1));
 	__builtin_unreachable();
 }
 
@@ -274,7 +274,7 @@ extern char **environ;
 int main(int argc, char **argv)
 {
 	probe_environment = environ;
-	return argc > 0 ? begin(argv + 1) : 1;
+	return argc > 0 ? begin_probe(argv + 1) : 1;
 }
 
 #endif

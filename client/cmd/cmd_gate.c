@@ -309,7 +309,7 @@ static void gate_done(struct gate *gate)
 	(void)rmdir(gate->directory);
 }
 
-static int begin(struct gate *gate, const struct invocation *invocation)
+static int begin_gate(struct gate *gate, const struct invocation *invocation)
 {
 	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
 	int r = make_directories(gate);
@@ -345,7 +345,7 @@ static int run_gate(const struct invocation *invocation)
 	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	r = begin(&gate, invocation);
+	r = begin_gate(&gate, invocation);
 	if (r < 0) {
 		complain("cannot start the gate: %s", strerror(-r));
 		return STATUS_OWN_FAILURE;

@@ -83,7 +83,7 @@ static int leave_out(struct archive_copy *copy, const struct tar_entry *entry)
 	return 0;
 }
 
-static int begin(void *context, const struct tar_entry *entry)
+static int begin_archive_entry(void *context, const struct tar_entry *entry)
 {
 	static unsigned char header[TAR_HEADER_MAX];
 	struct archive_copy *copy = context;
@@ -134,7 +134,7 @@ static int comment(void *context, const char *text)
 
 int archive_copy_begin(struct archive_copy *copy)
 {
-	const struct tar_reader_owner owner = {begin, content, end, comment, copy};
+	const struct tar_reader_owner owner = {begin_archive_entry, content, end, comment, copy};
 	int r = tar_reader_new(&owner, &copy->reader);
 
 	copy->root = (struct tar_entry){.type = TAR_DIRECTORY, .mode = 0700, .path = "./"};

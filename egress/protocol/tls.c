@@ -182,7 +182,7 @@ static bool is_flooded(const struct tls *tls)
 }
 
 /* Begins a call. Returns 0, or -EPROTO if the host has sent too much that is no data. */
-static int begin(struct tls *tls)
+static int begin_tls(struct tls *tls)
 {
 	ERR_clear_error();
 	tls->taken = 0;
@@ -206,7 +206,7 @@ static int outcome(struct tls *tls, int r)
 
 int tls_shake(struct tls *tls)
 {
-	int r = begin(tls);
+	int r = begin_tls(tls);
 
 	if (r < 0)
 		return r;
@@ -220,7 +220,7 @@ int tls_shake(struct tls *tls)
 ssize_t tls_read(struct tls *tls, void *buffer, size_t size)
 {
 	size_t n = 0;
-	int r = begin(tls);
+	int r = begin_tls(tls);
 
 	if (r < 0)
 		return r;
@@ -232,7 +232,7 @@ int tls_peek(struct tls *tls)
 {
 	size_t n = 0;
 	char byte;
-	int r = begin(tls);
+	int r = begin_tls(tls);
 
 	if (r < 0)
 		return r;
@@ -243,7 +243,7 @@ int tls_peek(struct tls *tls)
 ssize_t tls_write(struct tls *tls, const void *data, size_t len)
 {
 	size_t n = 0;
-	int r = begin(tls);
+	int r = begin_tls(tls);
 
 	if (r < 0)
 		return r;
@@ -256,7 +256,7 @@ ssize_t tls_write(struct tls *tls, const void *data, size_t len)
 
 void tls_close(struct tls *tls)
 {
-	if (begin(tls) == 0)
+	if (begin_tls(tls) == 0)
 		(void)SSL_shutdown(tls->ssl);
 	ERR_clear_error();
 }

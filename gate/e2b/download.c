@@ -181,7 +181,7 @@ static void look(struct op *op)
 	op_ask(op, "file.stat", params, found);
 }
 
-static void begin(struct op *op)
+static void begin_download(struct op *op)
 {
 	struct download *download;
 
@@ -198,5 +198,5 @@ static void begin(struct op *op)
 
 void file_download(struct gate_request *request)
 {
-	data_begin_open(request, begin);
+	data_begin_open(request, begin_download);
 }

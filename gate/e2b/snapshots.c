@@ -78,7 +78,7 @@ static void freeze(struct op *op, struct text label, bool is_for_forks, op_next 
 	op_ask(op, "workspace.open", facts_opening(&own->facts, own->facts.workspace), opened);
 }
 
-static bool begin(struct op *op)
+static bool begin_snapshot_op(struct op *op)
 {
 	struct own *own = op->state;
 
@@ -112,7 +112,7 @@ static void frozen(struct op *op, __attribute__((unused)) const struct cloister_
 
 static void snapshot(struct op *op)
 {
-	if (begin(op))
+	if (begin_snapshot_op(op))
 		freeze(op, json_text_of(op->body, "name"), false, frozen);
 }
 
@@ -264,7 +264,7 @@ static void fork_it(struct op *op)
 {
 	struct freezing *freezing;
 
-	if (!begin(op))
+	if (!begin_snapshot_op(op))
 		return;
 	freezing = freezing_of(op);
 	freezing->count = json_number_of(op->body, "count", 1);

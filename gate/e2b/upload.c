@@ -397,7 +397,7 @@ static bool read_head(struct upload *upload)
 	return true;
 }
 
-static void begin(struct op *op)
+static void begin_upload(struct op *op)
 {
 	struct upload *upload;
 
@@ -419,5 +419,5 @@ static void begin(struct op *op)
 void file_upload(struct gate_request *request)
 {
 	gate_request_stream(request, &reader);
-	data_begin_open(request, begin);
+	data_begin_open(request, begin_upload);
 }

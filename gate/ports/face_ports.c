@@ -38,7 +38,7 @@ static bool is_target(const char *target)
 	return true;
 }
 
-static void begin(
+static void begin_exchange(
 	struct gate_request *request, const struct target *target, const struct exchange_to *to)
 {
 	struct op *op = op_new(request, OP_REST);
@@ -64,7 +64,7 @@ static void answer_named(struct gate_request *request)
 	struct target target;
 
 	if (data_target(request, &target))
-		begin(request, &target,
+		begin_exchange(request, &target,
 			&(struct exchange_to){.target = gate_request_target(request),
 				.port = target.port,
 				.has_name = takes_host(request)});
@@ -92,7 +92,7 @@ static void answer_path(struct gate_request *request)
 	to.port = target.port;
 	snprintf(to.prefix, sizeof(to.prefix), "/ports/%.*s/%u", SANDBOX_ID_LETTERS, target.id.data,
 		target.port);
-	begin(request, &target, &to);
+	begin_exchange(request, &target, &to);
 }
 
 /* Relative links of a page are right only below a path that ends with a slash. */

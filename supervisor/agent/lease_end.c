@@ -124,7 +124,8 @@ static void close_in(void *context, struct client *client)
 }
 
 /* Ends all that uses the workspace, whose hold it takes. */
-static bool begin(struct service *service, struct workspace *workspace, enum lease_end at_end)
+static bool begin_lease_end(
+	struct service *service, struct workspace *workspace, enum lease_end at_end)
 {
 	struct ending *ending = calloc(1, sizeof(*ending));
 
@@ -173,7 +174,8 @@ static int64_t on_ended(
 	if (error != TOOL_OK)
 		return error == TOOL_WORKSPACE_NOT_FOUND ? 0 : LIMIT_LEASE_RETRY_MS;
 	if (workspace && !find(workspace))
-		return begin(service, workspace, lease->at_end) ? 0 : LIMIT_LEASE_RETRY_MS;
+		return begin_lease_end(service, workspace, lease->at_end) ? 0
+									  : LIMIT_LEASE_RETRY_MS;
 	workspace_release(workspace);
 	if (!workspace && !service->retired)
 		end_unused(service, tenant, name, lease->at_end);

@@ -134,7 +134,7 @@ static void on_swapped(void *context, enum tool_error error, const char *why)
 }
 
 /* Begins what @change is; takes the hold of @workspace. */
-static void begin(struct client *client, struct jsonrpc_request *request,
+static void begin_checkpoint(struct client *client, struct jsonrpc_request *request,
 	struct workspace *workspace, const struct change *wanted, struct text label)
 {
 	const char *method = wanted->is_rollback ? "workspace.rollback" : "workspace.checkpoint";
@@ -193,7 +193,7 @@ void method_workspace_checkpoint(struct client *client, struct jsonrpc_request *
 	}
 	workspace = checkpoint_workspace(client, request, "workspace.checkpoint");
 	if (workspace)
-		begin(client, request, workspace, &wanted, label);
+		begin_checkpoint(client, request, workspace, &wanted, label);
 }
 
 void method_workspace_rollback(struct client *client, struct jsonrpc_request *request)
@@ -212,7 +212,7 @@ void method_workspace_rollback(struct client *client, struct jsonrpc_request *re
 	wanted.number = (uint32_t)to;
 	workspace = checkpoint_workspace(client, request, "workspace.rollback");
 	if (workspace)
-		begin(client, request, workspace, &wanted, (struct text){NULL, 0});
+		begin_checkpoint(client, request, workspace, &wanted, (struct text){NULL, 0});
 }
 
 static void put_checkpoint(void *context, const struct checkpoint_info *checkpoint)

@@ -178,7 +178,7 @@ bool audit_look(const struct audit *audit, struct audit_state *ret)
 
 /* Building one line. */
 
-static void begin(struct audit *audit, struct json_text *json, const char *event)
+static void begin_audit_line(struct audit *audit, struct json_text *json, const char *event)
 {
 	char time[AUDIT_TIME_BYTES];
 
@@ -254,7 +254,7 @@ static bool begin_by(struct audit *audit, struct json_text *json, const char *ev
 {
 	if (!audit)
 		return false;
-	begin(audit, json, event);
+	begin_audit_line(audit, json, event);
 	if (peer)
 		put_who(json, peer);
 	if (workspace)
@@ -269,7 +269,7 @@ static void begin_call(struct audit *audit, struct json_text *json, const char *
 {
 	char id[CALL_NAME_BYTES];
 
-	begin(audit, json, event);
+	begin_audit_line(audit, json, event);
 	json_text_put(json, "call", call_name(info->id, id));
 	if (info->session)
 		json_text_put(json, "session", info->session);
@@ -431,7 +431,7 @@ void audit_unauthorized_client(
 		return;
 	}
 	audit->unauthorized++;
-	begin(audit, &json, "stranger.refused");
+	begin_audit_line(audit, &json, "stranger.refused");
 	put_ids(&json, peer->uid, peer->gid, peer->pid);
 	json_text_put(&json, "socket", socket_name);
 	json_text_put(&json, "decision", "refuse");
@@ -567,7 +567,7 @@ void audit_act(struct audit *audit, const struct peer_credentials *peer, const c
 
 	if (!audit)
 		return;
-	begin(audit, &json, "admin.act");
+	begin_audit_line(audit, &json, "admin.act");
 	if (peer)
 		put_who(&json, peer);
 	else

@@ -148,7 +148,7 @@ static struct ending *find_place(uid_t uid)
 	return of_user < LIMIT_FD_CLOSERS_USER ? place : NULL;
 }
 
-static bool begin(struct doomed doomed)
+static bool begin_fd_close(struct doomed doomed)
 {
 	struct ending *place = find_place(doomed.uid);
 
@@ -170,7 +170,7 @@ static int64_t begin_waiting(void *context)
 	note_ended();
 	for (waiting = TAILQ_FIRST(&waitings); waiting; waiting = next) {
 		next = TAILQ_NEXT(waiting, entry);
-		if (!begin(waiting->doomed))
+		if (!begin_fd_close(waiting->doomed))
 			continue;
 		TAILQ_REMOVE(&waitings, waiting, entry);
 		free(waiting);

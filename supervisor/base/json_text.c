@@ -85,7 +85,7 @@ static inline void put(struct json_text *json, struct text text)
 }
 
 /* Every value and name begins with this. It leaves json->comma as the next one needs it. */
-static void begin(struct json_text *json)
+static void begin_json_value(struct json_text *json)
 {
 	if (json->comma)
 		put(json, TEXT_LITERAL(","));
@@ -94,7 +94,7 @@ static void begin(struct json_text *json)
 
 static void open_bracket(struct json_text *json, struct text bracket)
 {
-	begin(json);
+	begin_json_value(json);
 	put(json, bracket);
 	json->comma = false;
 }
@@ -139,14 +139,14 @@ void json_text_key(struct json_text *json, const char *name)
 
 void json_text_raw_key(struct json_text *json, struct text text)
 {
-	begin(json);
+	begin_json_value(json);
 	put(json, text);
 	json->comma = false;
 }
 
 void json_text_raw(struct json_text *json, struct text text)
 {
-	begin(json);
+	begin_json_value(json);
 	put(json, text);
 }
 
@@ -235,7 +235,7 @@ static void put_escaped(struct json_text *json, struct text text)
 
 void json_text_string(struct json_text *json, struct text text)
 {
-	begin(json);
+	begin_json_value(json);
 	put(json, TEXT_LITERAL("\""));
 	put_escaped(json, text);
 	put(json, TEXT_LITERAL("\""));
@@ -243,7 +243,7 @@ void json_text_string(struct json_text *json, struct text text)
 
 void json_text_string_begin(struct json_text *json)
 {
-	begin(json);
+	begin_json_value(json);
 	put(json, TEXT_LITERAL("\""));
 	json->pending_len = 0;
 }
@@ -326,7 +326,7 @@ void json_text_string_of(struct json_text *json, struct evbuffer *buffer)
 
 void json_text_take(struct json_text *json, struct evbuffer *buffer)
 {
-	begin(json);
+	begin_json_value(json);
 	if (json_text_flush(json) == 0 && (!buffer || evbuffer_add_buffer(json->out, buffer) < 0))
 		json->failed = true;
 }

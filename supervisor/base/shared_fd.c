@@ -101,7 +101,7 @@ static void is_due(struct shared_fd *shared)
 }
 
 /* Has a thread do what @shared says. */
-static void begin(struct shared_fd *shared)
+static void begin_shared_write(struct shared_fd *shared)
 {
 	struct shared_fd_threads *threads = shared->threads;
 	bool none, waits;
@@ -153,7 +153,7 @@ static void close_later_ones(struct shared_fd_threads *threads)
 
 	while ((shared = TAILQ_FIRST(&threads->later))) {
 		TAILQ_UNLINK(&threads->later, shared, link);
-		begin(shared);
+		begin_shared_write(shared);
 	}
 	threads->n_later = 0;
 }
@@ -401,7 +401,7 @@ void shared_fd_read(struct shared_fd *shared, size_t max)
 		make_buffer(shared->threads);
 	shared->op = OP_READ;
 	shared->len = max < SHARED_FD_MOST ? max : SHARED_FD_MOST;
-	begin(shared);
+	begin_shared_write(shared);
 }
 
 char *shared_fd_take(struct shared_fd *shared)
@@ -431,7 +431,7 @@ int shared_fd_write(struct shared_fd *shared, struct text text)
 		return -ENOMEM;
 	memcpy(shared->written, text.data, shared->len);
 	shared->op = OP_WRITE;
-	begin(shared);
+	begin_shared_write(shared);
 	return 0;
 }
 
@@ -502,7 +502,7 @@ void shared_fd_close(struct shared_fd *shared, bool now)
 		is_back(shared);
 	shared->op = OP_CLOSE;
 	if (now) {
-		begin(shared);
+		begin_shared_write(shared);
 		return;
 	}
 	TAILQ_LINK_TAIL(&threads->later, shared, link);

@@ -10,7 +10,7 @@
 #define MS_PER_S    1000
 #define NS_PER_MS   1000000L
 
-static int begin(void *(*act)(void *context), void *context, pthread_t *ret)
+static int begin_thread(void *(*act)(void *context), void *context, pthread_t *ret)
 {
 	sigset_t all, old;
 	pthread_attr_t small;
@@ -68,7 +68,7 @@ int thread_start(struct thread *thread)
 	int r;
 
 	thread_condition_init(&thread->work);
-	r = begin(run, thread, &thread->id);
+	r = begin_thread(run, thread, &thread->id);
 	thread->started = r == 0;
 	return r;
 }
@@ -110,7 +110,7 @@ bool thread_stop(struct thread *thread, int64_t ms)
 int thread_detached(void *(*act)(void *context), void *context)
 {
 	pthread_t thread = 0;
-	int r = begin(act, context, &thread);
+	int r = begin_thread(act, context, &thread);
 
 	if (r == 0)
 		pthread_detach(thread);

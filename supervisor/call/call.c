@@ -182,7 +182,7 @@ void call_run(struct call *call, int gate)
 	}
 }
 
-static int begin(struct call *call, const struct call_event_data *data)
+static int begin_waiting_call(struct call *call, const struct call_event_data *data)
 {
 	unsigned uses = call->uses;
 
@@ -392,7 +392,7 @@ static int answer_lost(struct call *call, const struct call_event_data *data)
 /* clang-format off */
 const call_act call_acts[CALL_STATES][CALL_EVENTS] = {
 	[CALL_WAITING] = {
-		[CALL_BEGIN] = begin, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
+		[CALL_BEGIN] = begin_waiting_call, [CALL_CANCEL] = answer_unbegun, [CALL_OVERDUE] = stop_waiting,
 		[CALL_SILENT] = call_impossible, [CALL_FRAME] = call_impossible, [CALL_LOST] = answer_lost,
 		[CALL_SUMMED] = call_impossible, [CALL_NOTED] = call_impossible,
 		[CALL_YIELD] = call_impossible, [CALL_DRAINED] = call_impossible,

@@ -22,7 +22,7 @@ struct control_watcher {
 
 static LIST_HEAD(, control_watcher) watchers = LIST_HEAD_INITIALIZER(watchers);
 
-static void begin(struct client *client, struct json_text *json, const char *event)
+static void begin_control_event(struct client *client, struct json_text *json, const char *event)
 {
 	*json = json_text(client->connection.output);
 	jsonrpc_notification_begin(json, "event");
@@ -54,7 +54,7 @@ static bool hears(struct control_watcher *watcher)
 		return false;
 	}
 	if (watcher->missed > 0) {
-		begin(client, &json, "missed");
+		begin_control_event(client, &json, "missed");
 		json_text_put_number(&json, "count", watcher->missed);
 		watcher->missed = 0;
 		end(client, &json);
@@ -71,9 +71,9 @@ static void tell(struct control_watcher *watcher, const struct call_info *info,
 	if (!hears(watcher))
 		return;
 	if (info->session)
-		begin(client, &json, observation ? "session_end" : "session_begin");
+		begin_control_event(client, &json, observation ? "session_end" : "session_begin");
 	else
-		begin(client, &json, observation ? "call_end" : "call_begin");
+		begin_control_event(client, &json, observation ? "call_end" : "call_begin");
 	if (info->session)
 		json_text_put(&json, "session", info->session);
 	control_put_call(&json, info, LIMIT_CONTROL_TEXT_BYTES);
@@ -111,7 +111,7 @@ void control_events_tell(
 
 	LIST_FOREACH (watcher, &watchers, entry)
 		if (may_hear(watcher) && hears(watcher)) {
-			begin(watcher->client, &json, event);
+			begin_control_event(watcher->client, &json, event);
 			put(context, &json);
 			end(watcher->client, &json);
 		}

@@ -42,7 +42,8 @@ struct look {
 };
 
 /* Returns false for a notification, which gets no answer. */
-static bool begin(struct client *client, const struct jsonrpc_request *request, struct look *look)
+static bool begin_control_look(
+	struct client *client, const struct jsonrpc_request *request, struct look *look)
 {
 	if (request->notification)
 		return false;
@@ -345,7 +346,7 @@ void control_status(struct client *client, struct jsonrpc_request *request)
 	struct look look = {0};
 	struct json_text *json = &look.list.json;
 
-	if (!begin(client, request, &look))
+	if (!begin_control_look(client, request, &look))
 		return;
 	call_foreach(count_call, &look);
 	workspaces_foreach(service->workspaces, count_workspace, &look);
@@ -443,7 +444,7 @@ void control_workspaces(struct client *client, struct jsonrpc_request *request)
 {
 	struct look look = {0};
 
-	if (!begin(client, request, &look))
+	if (!begin_control_look(client, request, &look))
 		return;
 	put_workspaces(client->service, &look);
 	end(client, &look);
@@ -483,7 +484,7 @@ void control_commands(struct client *client, struct jsonrpc_request *request)
 {
 	struct look look = {0};
 
-	if (!begin(client, request, &look))
+	if (!begin_control_look(client, request, &look))
 		return;
 	put_calls(&look);
 	end(client, &look);
@@ -535,7 +536,7 @@ void control_tenants(struct client *client, struct jsonrpc_request *request)
 	struct look look = {0};
 	struct json_text *json = &look.list.json;
 
-	if (!begin(client, request, &look))
+	if (!begin_control_look(client, request, &look))
 		return;
 	sum_usage(client->service);
 	json_text_put_array(json, "tenants");
@@ -564,7 +565,8 @@ void control_show(struct client *client, struct jsonrpc_request *request)
 	struct control_target target;
 	struct look look = {.target = &target};
 
-	if (control_find(client, request, &target) < 0 || !begin(client, request, &look))
+	if (control_find(client, request, &target) < 0 ||
+		!begin_control_look(client, request, &look))
 		return;
 	if (!target.call.data)
 		put_workspaces(client->service, &look);

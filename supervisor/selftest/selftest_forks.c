@@ -147,7 +147,7 @@ static void remove_all(struct selftest_forks *forks)
 		end(forks, error, NULL);
 }
 
-static void begin(struct selftest_forks *forks, struct workspace *canary,
+static void begin_selftest_fork(struct selftest_forks *forks, struct workspace *canary,
 	selftest_forks_ended ended, void *context)
 {
 	forks->canary = canary;
@@ -160,12 +160,12 @@ void selftest_forks_make(struct selftest_forks *forks, struct workspace *canary,
 	selftest_forks_ended ended, void *context)
 {
 	forks->as_root = as_root;
-	begin(forks, canary, ended, context);
+	begin_selftest_fork(forks, canary, ended, context);
 }
 
 void selftest_forks_remove(struct selftest_forks *forks, selftest_forks_ended ended, void *context)
 {
-	begin(forks, NULL, ended, context);
+	begin_selftest_fork(forks, NULL, ended, context);
 }
 
 bool selftest_forks_has(const struct selftest_forks *forks, const char *name)

@@ -84,7 +84,7 @@ static void count_running(struct workspace *workspace, enum call_class class)
 		workspace_disk_calls(workspace);
 }
 
-static void begin(struct workspace *workspace, struct workspace_entry *entry)
+static void begin_workspace_entry(struct workspace *workspace, struct workspace_entry *entry)
 {
 	assert(!entry->begun);
 	entry->begun = true;
@@ -102,7 +102,7 @@ static void on_scheduled(struct sched_entry *sched)
 
 	if (!is_held(workspace) && cell_serves(workspace->cell, classes[entry->class].process) &&
 		(entry->class != CALL_CLASS_COMMAND || workspace_tasks_may(workspace))) {
-		begin(workspace, entry);
+		begin_workspace_entry(workspace, entry);
 		return;
 	}
 	/* The cell has failed and will report it later, or is being exchanged, or tasks are few. */
@@ -150,7 +150,7 @@ static void begin_waiting(struct workspace *workspace)
 		next = TAILQ_NEXT(entry, link);
 		if (!entry->begun && !entry->parked && entry->sched.class == SCHED_NONE &&
 			may_begin(workspace, entry->class))
-			begin(workspace, entry);
+			begin_workspace_entry(workspace, entry);
 	}
 }
 

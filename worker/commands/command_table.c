@@ -386,7 +386,7 @@ static void take_fds(struct command *command, struct channel_frame *frame)
 	frame->n_fds = 0;
 }
 
-static int begin(struct command_table *table, struct channel_frame *frame)
+static int begin_table_command(struct command_table *table, struct channel_frame *frame)
 {
 	struct command *command = take_place(table);
 	struct command_run run;
@@ -476,7 +476,7 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 
 	table->quiet_since = now_ms();
 	if (frame->type == COMMAND_RUN)
-		return begin(table, frame);
+		return begin_table_command(table, frame);
 	if (frame->type == COMMAND_FORWARD)
 		return forward_begin(&table->forwards, frame);
 	if (frame->type == COMMAND_PAUSE)

@@ -242,8 +242,8 @@ static int make_room(struct unpack_tree *tree, int parent, const struct clean_pa
 }
 
 /* Opens the directory of a new entry that is not the root, and makes room in it. */
-static int begin(struct unpack_tree *tree, const struct unpack_entry *entry, bool directory,
-	struct clean_path *ret_path, bool *ret_kept)
+static int begin_unpack_entry(struct unpack_tree *tree, const struct unpack_entry *entry,
+	bool directory, struct clean_path *ret_path, bool *ret_kept)
 {
 	int parent, r = clean(tree, entry->path, entry->path, ret_path);
 
@@ -300,7 +300,7 @@ int unpack_tree_directory(struct unpack_tree *tree, const struct unpack_entry *e
 {
 	struct clean_path path;
 	bool kept = false;
-	_cleanup_close_ int parent = begin(tree, entry, true, &path, &kept);
+	_cleanup_close_ int parent = begin_unpack_entry(tree, entry, true, &path, &kept);
 
 	if (parent < 0)
 		return parent;
@@ -361,7 +361,7 @@ int unpack_tree_symlink(
 
 	if (!target || !*target || strlen(target) >= LIMIT_PATH_BYTES)
 		return unpack_refuse(tree, UNPACK_NAME, entry->path);
-	parent = begin(tree, entry, false, &path, &kept);
+	parent = begin_unpack_entry(tree, entry, false, &path, &kept);
 	if (parent < 0)
 		return parent;
 	if (symlinkat(target, parent, path.text + path.leaf) < 0 ||
@@ -391,7 +391,7 @@ int unpack_tree_link(struct unpack_tree *tree, const struct unpack_entry *entry,
 		return unpack_refuse(tree, UNPACK_LINK_MISSING, entry->path);
 	if (strcmp(source.text, path.text) == 0)
 		return 0; /* it is there */
-	parent = begin(tree, entry, false, &path, &kept);
+	parent = begin_unpack_entry(tree, entry, false, &path, &kept);
 	if (parent < 0)
 		return parent;
 	if (linkat(from, source.text + source.leaf, parent, path.text + path.leaf, 0) == 0)
@@ -407,7 +407,7 @@ int unpack_tree_file(
 {
 	struct clean_path path;
 	bool kept;
-	_cleanup_close_ int parent = begin(tree, entry, false, &path, &kept);
+	_cleanup_close_ int parent = begin_unpack_entry(tree, entry, false, &path, &kept);
 
 	*ret = (struct unpack_file){.fd = -1};
 	if (parent < 0)

@@ -176,7 +176,7 @@ static void no_workspace(struct client *client, const struct jsonrpc_request *re
 }
 
 /* Uses output for progress notifications, without streaming it. */
-static void begin(struct client_call *call, struct call_request *request)
+static void begin_mcp_call(struct client_call *call, struct call_request *request)
 {
 	if (call->reply.offer && !mcp_ext_offer_fits(request))
 		mcp_ext_offer_free(TAKE_PTR(call->reply.offer));
@@ -206,7 +206,7 @@ static void done(struct client_reply *reply)
 
 const struct reply_form mcp_reply_form = {
 	.write = write_result,
-	.begin = begin,
+	.begin = begin_mcp_call,
 	.begun = begun,
 	.output = output,
 	.no_workspace = no_workspace,
@@ -216,7 +216,7 @@ const struct reply_form mcp_reply_form = {
 
 static const struct reply_form text_form = {
 	.write = write_result,
-	.begin = begin,
+	.begin = begin_mcp_call,
 	.begun = begun,
 	.output = output,
 	.no_workspace = no_workspace,

@@ -510,7 +510,7 @@ static void audit(const struct client *client, const struct workspace *workspace
 		call_digest(&call->request, hex) == 0 ? hex : NULL);
 }
 
-static void begin(struct client *client, struct jsonrpc_request *request,
+static void begin_session_tool(struct client *client, struct jsonrpc_request *request,
 	const struct workspace *workspace, struct tool_wait *call)
 {
 	const enum tool_id tool = call->request.tool->id;
@@ -585,7 +585,7 @@ void tool_session_begin(struct client *client, struct jsonrpc_request *request,
 	}
 	audit(client, workspace, call);
 	if (call->request.tool->id != TOOL_LIST_COMMANDS) {
-		begin(client, request, workspace, call);
+		begin_session_tool(client, request, workspace, call);
 		return;
 	}
 	if (!request->notification)

@@ -230,7 +230,7 @@ static void read_piece(struct git_index *index)
 }
 
 /* Parses the beginning, with object names of @hash_bytes. Returns 0 or -errno. */
-static int begin(struct git_index *index, size_t hash_bytes)
+static int begin_git_index(struct git_index *index, size_t hash_bytes)
 {
 	struct text rest = {index->bytes, index->have};
 	const char *signature = take(&rest, 4);
@@ -270,9 +270,9 @@ int git_index_from(int fd, size_t size, struct git_index **ret_index)
 		return -ENOMEM;
 	read_piece(index);
 	/* The length of object names is told nowhere: it is the one by which entries make sense. */
-	r = begin(index, SHA1_BYTES);
+	r = begin_git_index(index, SHA1_BYTES);
 	if (r == -ENOTSUP)
-		r = begin(index, SHA256_BYTES);
+		r = begin_git_index(index, SHA256_BYTES);
 	if (r == 0)
 		*ret_index = TAKE_PTR(index);
 	return r == -ENOTSUP ? 0 : r;

@@ -70,7 +70,7 @@ static int open_target(struct plan *plan, bool template)
 		       : refuse(plan, "the place of the copy is not cloister's own");
 }
 
-static int begin(
+static int begin_copy(
 	struct plan *plan, const struct cell_maker *maker, const struct spawner_copy *request)
 {
 	*plan = (struct plan){.maker = maker,
@@ -249,7 +249,7 @@ int copies_freeze(const struct cell_maker *maker, uint64_t number,
 	const struct spawner_copy *request, struct place *place, int worker, const char **ret_step)
 {
 	struct plan plan;
-	int r = begin(&plan, maker, request);
+	int r = begin_copy(&plan, maker, request);
 
 	if (r == 0)
 		r = check_workspace(&plan, place);
@@ -296,7 +296,7 @@ static int take_in(const struct cell_maker *maker, uint64_t number,
 	const struct spawner_copy *request, struct place *place, int report, const char **ret_step)
 {
 	struct plan plan;
-	int r = begin(&plan, maker, request);
+	int r = begin_copy(&plan, maker, request);
 
 	if (r == 0)
 		r = check_source(&plan, place);
@@ -364,7 +364,7 @@ int copies_fork(const struct cell_maker *maker, uint64_t number, const struct sp
 {
 	struct live_cell *live = NULL;
 	struct plan plan;
-	int r = begin(&plan, maker, request);
+	int r = begin_copy(&plan, maker, request);
 
 	if (r == 0)
 		r = open_template(&plan);

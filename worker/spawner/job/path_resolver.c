@@ -348,7 +348,7 @@ static struct path_resolver *find_idle(struct path_resolvers *resolvers)
 }
 
 /* Gives the look-up, whose turn it is, to a path resolver. Returns 0 or -errno. */
-static int begin(struct path_resolvers *resolvers, struct look *look, int64_t now)
+static int begin_path_look(struct path_resolvers *resolvers, struct look *look, int64_t now)
 {
 	struct iovec asked[] = {
 		{&look->question, sizeof(look->question)}, {look->paths, look->paths_size}};
@@ -398,7 +398,7 @@ static void begin_waiting(struct path_resolvers *resolvers, int64_t now)
 	while ((look = (struct look *)fair_queue_next(
 			&resolvers->turns, (uint64_t)now, may_begin, resolvers))) {
 		/* Without a path resolver it is tried again soon. */
-		if (begin(resolvers, look, now) < 0) {
+		if (begin_path_look(resolvers, look, now) < 0) {
 			fair_queue_return(&resolvers->turns, &look->turn, (uint64_t)now);
 			break;
 		}

@@ -243,8 +243,8 @@ static pid_t start_copier(
 	return pid;
 }
 
-static pid_t begin(struct template_memory *memory, struct memory_template *template, uint64_t bytes,
-	const char **ret_step)
+static pid_t begin_memory_template(struct template_memory *memory, struct memory_template *template,
+	uint64_t bytes, const char **ret_step)
 {
 	static char step[GIVER_STEP_BYTES];
 	struct template_holder_start start = {.bytes = bytes,
@@ -318,7 +318,7 @@ static pid_t start(struct job *job)
 		found = room(memory, template->tenant);
 	}
 	if (found > template->tried)
-		return begin(memory, template, found, &memory->step);
+		return begin_memory_template(memory, template, found, &memory->step);
 	if (limit == 0)
 		return -EOPNOTSUPP;
 	if (limit <= template->tried)
