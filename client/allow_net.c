@@ -22,7 +22,7 @@ static void free_addresses(struct addrinfo **addresses)
 }
 
 /* Complains that @address, which @rule names or the name in it has, is private. */
-static int refuse(const char *rule, const char *address)
+static int refuse_net_rule(const char *rule, const char *address)
 {
 	struct network network;
 
@@ -55,7 +55,7 @@ static int check_name(const char *rule, const struct host *host, const struct ne
 			(void)getnameinfo(each->ai_addr, each->ai_addrlen, shown, sizeof(shown),
 				NULL, 0, NI_NUMERICHOST);
 	}
-	return *shown ? refuse(rule, shown) : 0;
+	return *shown ? refuse_net_rule(rule, shown) : 0;
 }
 
 static int check_rule(const char *written, const struct networks *networks)
@@ -83,7 +83,7 @@ static int check_rule(const char *written, const struct networks *networks)
 			if (len == 0)
 				r = check_name(written, &host, networks);
 			else if (!address_permitted((struct sockaddr *)&address, networks))
-				r = refuse(written, host.text);
+				r = refuse_net_rule(written, host.text);
 		}
 	}
 	rules_done(&rules);

@@ -50,7 +50,7 @@ static bool is_within(const char *path, const char *directory)
 	return strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-static int refuse(const char *directory, const char *what)
+static int refuse_default_workspace(const char *directory, const char *what)
 {
 	complain_code("UNSAFE_WORKSPACE",
 		"%s %s: an agent there could read and change more than a project. Start cloister "
@@ -65,8 +65,9 @@ static int check_home(const char *directory, const char *home)
 
 	if (!real || strcmp(real, "/") == 0 || !is_within(real, directory))
 		return 0;
-	return refuse(directory, strcmp(real, directory) == 0 ? "is your home directory"
-							      : "holds your home directory");
+	return refuse_default_workspace(directory, strcmp(real, directory) == 0
+							   ? "is your home directory"
+							   : "holds your home directory");
 }
 
 /* Refuses @directory because of the private path @path, which may not exist. @shown is its name in
@@ -80,7 +81,7 @@ static int check_private(const char *directory, const char *path, const char *sh
 		return 0;
 	snprintf(what, sizeof(what), "%s %s", is_within(directory, real) ? "is part of" : "holds",
 		shown);
-	return refuse(directory, what);
+	return refuse_default_workspace(directory, what);
 }
 
 /* Refuses @directory if it holds a private path of @home, or is below one. */
@@ -104,7 +105,7 @@ int default_workspace_check(const char *directory)
 	int r;
 
 	if (strcmp(directory, "/") == 0)
-		return refuse(directory, "is the root directory");
+		return refuse_default_workspace(directory, "is the root directory");
 	for (size_t i = 0; i < ARRAY_SIZE(homes); i++) {
 		r = check_home(directory, homes[i]);
 		if (r == 0 && homes[i] && *homes[i])

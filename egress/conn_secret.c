@@ -46,7 +46,7 @@ void conn_secret_free(struct conn_secret *secret)
 	free(secret);
 }
 
-static void refuse(struct conn *conn, const char *why)
+static void refuse_secret_request(struct conn *conn, const char *why)
 {
 	conn->limit = why;
 	conn_refuse(conn, EGRESS_BAD_REQUEST, why, host_text(&conn->host));
@@ -71,7 +71,8 @@ const struct secret *conn_find_secret(struct conn *conn)
 	if (conn->port == 80)
 		return secret;
 	conn_watch_client(conn, 0);
-	refuse(conn, "a secret is asked for by http:// at port 80; its host is reached over TLS");
+	refuse_secret_request(
+		conn, "a secret is asked for by http:// at port 80; its host is reached over TLS");
 	return NULL;
 }
 
@@ -125,8 +126,9 @@ void conn_take_secret(struct conn *conn, const struct http_head *head, size_t le
 	if (r == 0)
 		r = keep_body(conn, &secret->body, len);
 	if (r < 0) {
-		refuse(conn, "not one request of HTTP/1.1 whose end can be read in one way only, "
-			     "or a method or target that is not served");
+		refuse_secret_request(conn,
+			"not one request of HTTP/1.1 whose end can be read in one way only, "
+			"or a method or target that is not served");
 		return;
 	}
 	secret->value = secret_value_hold(found->value);
@@ -345,7 +347,8 @@ static void end_by(struct conn *conn, int error)
 	bool has_answer = conn->ways[CONN_IN].bytes > 0;
 
 	if (error == -EBADMSG && !has_answer) {
-		refuse(conn, "the chunks of the request's body are not as they must be");
+		refuse_secret_request(
+			conn, "the chunks of the request's body are not as they must be");
 	} else if (error == -EPROTO && !has_answer) {
 		fail(conn);
 	} else {

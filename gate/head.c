@@ -49,7 +49,7 @@ static size_t count(const struct gate_head *head, const char *name)
 	return n;
 }
 
-static bool refuse(struct gate_refusal *ret, unsigned status, const char *message)
+static bool refuse_gate_head(struct gate_refusal *ret, unsigned status, const char *message)
 {
 	*ret = (struct gate_refusal){status, message};
 	return false;
@@ -64,12 +64,12 @@ static bool check_line(const struct gate_head *head, struct gate_refusal *ret)
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
 		known |= strcmp(head->method, methods[i]) == 0;
 	if (strcmp(head->version, "HTTP/1.1") != 0 && strcmp(head->version, "HTTP/1.0") != 0)
-		return refuse(ret, 505, "HTTP/1.1 is spoken here");
+		return refuse_gate_head(ret, 505, "HTTP/1.1 is spoken here");
 	if (!known)
-		return refuse(ret, 501, "no such method");
+		return refuse_gate_head(ret, 501, "no such method");
 	if (head->target[0] != '/' || !gate_head_is_value(head->target) ||
 		strchr(head->target, '#'))
-		return refuse(ret, 400, "the target must be a path");
+		return refuse_gate_head(ret, 400, "the target must be a path");
 	return true;
 }
 
@@ -96,13 +96,15 @@ static bool check_fields(const struct gate_head *head, struct gate_refusal *ret)
 	for (size_t i = 0; i < head->n_fields; i++) {
 		if (!gate_head_is_name(head->fields[i].name) ||
 			is_near_framing(head->fields[i].name))
-			return refuse(ret, 400, "the name of a header is malformed");
+			return refuse_gate_head(ret, 400, "the name of a header is malformed");
 		if (!gate_head_is_value(head->fields[i].value))
-			return refuse(ret, 400, "the value of a header has a control character");
+			return refuse_gate_head(
+				ret, 400, "the value of a header has a control character");
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(once); i++)
 		if (count(head, once[i]) > 1)
-			return refuse(ret, 400, "a header that may be given once is repeated");
+			return refuse_gate_head(
+				ret, 400, "a header that may be given once is repeated");
 	return true;
 }
 
@@ -113,15 +115,15 @@ static bool check_framing(const struct gate_head *head, struct gate_refusal *ret
 	const char *expect = gate_head_field(head, "Expect");
 
 	if (length && coding)
-		return refuse(ret, 400, "Content-Length with Transfer-Encoding");
+		return refuse_gate_head(ret, 400, "Content-Length with Transfer-Encoding");
 	if (length && (!*length || strspn(length, "0123456789") != strlen(length)))
-		return refuse(ret, 400, "Content-Length must be a number");
+		return refuse_gate_head(ret, 400, "Content-Length must be a number");
 	if (coding && strcmp(head->version, "HTTP/1.1") != 0)
-		return refuse(ret, 400, "Transfer-Encoding needs HTTP/1.1");
+		return refuse_gate_head(ret, 400, "Transfer-Encoding needs HTTP/1.1");
 	if (coding && strcasecmp(coding, "chunked") != 0)
-		return refuse(ret, 501, "of transfer codings only chunked is known");
+		return refuse_gate_head(ret, 501, "of transfer codings only chunked is known");
 	if (expect && strcasecmp(expect, "100-continue") != 0)
-		return refuse(ret, 417, "only 100-continue can be expected");
+		return refuse_gate_head(ret, 417, "only 100-continue can be expected");
 	return true;
 }
 
@@ -130,7 +132,7 @@ bool gate_head_check(const struct gate_head *head, struct gate_refusal *ret)
 	if (!check_line(head, ret) || !check_fields(head, ret) || !check_framing(head, ret))
 		return false;
 	if (!gate_head_field(head, "Host"))
-		return refuse(ret, 400, "Host is missing");
+		return refuse_gate_head(ret, 400, "Host is missing");
 	return true;
 }
 

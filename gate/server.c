@@ -292,7 +292,8 @@ static enum MHD_Result queue(struct gate_request *request, bool close)
 }
 
 /* Answers before the body has come, which is not read: the connection ends. */
-static enum MHD_Result refuse(struct gate_request *request, unsigned status, const char *message)
+static enum MHD_Result refuse_gate_request(
+	struct gate_request *request, unsigned status, const char *message)
 {
 	request->gate->counts[GATE_HEADS_REFUSED]++;
 	gate_answer_error(request, status, message);
@@ -452,16 +453,16 @@ static enum MHD_Result begin_request(struct gate *gate, struct gate_request *req
 	request->head = (struct gate_head){method, request->target, version, request->fields,
 		(size_t)MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, NULL, NULL)};
 	if (!gate_head_check(&request->head, &refusal))
-		return refuse(request, refusal.status, refusal.message);
+		return refuse_gate_request(request, refusal.status, refusal.message);
 	if (!gate_host_read(gate_request_header(request, "Host"), &request->host))
-		return refuse(request, 400, "Host is malformed");
+		return refuse_gate_request(request, 400, "Host is malformed");
 	if (!gate_config_has_host(gate->config, request->host.text))
-		return refuse(request, 421, "this host is not served here");
+		return refuse_gate_request(request, 421, "this host is not served here");
 	status = find_route(request);
 	origin = gate_request_header(request, "Origin");
 	if (origin && !is_relayed(request) &&
 		!gate_config_has_origin(gate->config, origin, gate_request_header(request, "Host")))
-		return refuse(request, 403, "this origin may not use the gate");
+		return refuse_gate_request(request, 403, "this origin may not use the gate");
 	read_forwarded(request);
 	if (gate_request_header(request, "Content-Length") ||
 		gate_request_header(request, "Transfer-Encoding"))

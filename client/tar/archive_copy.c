@@ -38,7 +38,7 @@ static bool descends(const char *path)
 	return true;
 }
 
-static int refuse(const struct tar_entry *entry, const char *why)
+static int refuse_archive_entry(const struct tar_entry *entry, const char *why)
 {
 	_cleanup_free_ char *shown = terminal_text(entry->path);
 
@@ -94,14 +94,17 @@ static int begin_archive_entry(void *context, const struct tar_entry *entry)
 	if (r < 0)
 		return r;
 	if (!descends(entry->path))
-		return refuse(entry, "a name that leads out of the workspace; nothing of it is "
-				     "taken");
+		return refuse_archive_entry(entry,
+			"a name that leads out of the workspace; nothing of it is "
+			"taken");
 	if (entry->type == TAR_HARD_LINK && !descends(entry->link))
-		return refuse(entry, "a hard link to what is outside of the workspace; nothing of "
-				     "the archive is taken");
+		return refuse_archive_entry(entry,
+			"a hard link to what is outside of the workspace; nothing of "
+			"the archive is taken");
 	if (!link && entry->type != TAR_FILE && entry->type != TAR_DIRECTORY)
-		return copy->whole ? refuse(entry, "no regular file, directory or link; nothing "
-						   "of the archive is taken")
+		return copy->whole ? refuse_archive_entry(entry,
+					     "no regular file, directory or link; nothing "
+					     "of the archive is taken")
 				   : leave_out(copy, entry);
 	if (is_root(entry))
 		copy->root = *entry;

@@ -75,7 +75,8 @@ static void end(struct dir_watch *watch, const char *code, const char *message)
 	watch->owner.ended(watch->owner.context, code, message ? message : "");
 }
 
-static void refuse(struct dir_watch *watch, int error, const struct cloister_message *reply)
+static void refuse_dir_watch(
+	struct dir_watch *watch, int error, const struct cloister_message *reply)
 {
 	if (error < 0)
 		end(watch, "unavailable", "The connection to cloisterd was lost");
@@ -177,7 +178,7 @@ static void on_watched(__attribute__((unused)) struct cloister *cloister,
 
 	call_begin(watch);
 	if (error < 0 || !cloister_succeeded(reply)) {
-		refuse(watch, error, reply);
+		refuse_dir_watch(watch, error, reply);
 	} else {
 		base = cloister_get_string(reply, "/entry/path", NULL);
 		watch->base = strdup(base ? base : ".");
@@ -197,7 +198,7 @@ static void on_opened(__attribute__((unused)) struct cloister *cloister,
 
 	call_begin(watch);
 	if (error < 0 || !cloister_succeeded(reply))
-		refuse(watch, error, reply);
+		refuse_dir_watch(watch, error, reply);
 	else if (agent_link_request(watch->link, "file.watch",
 			 json_object_to_json_string_ext(watch->params, JSON_C_TO_STRING_PLAIN),
 			 on_watched, watch, NULL) < 0)

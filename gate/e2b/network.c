@@ -27,7 +27,7 @@ static bool is_empty(struct json_object *member)
 		       json_object_object_length(member) == 0);
 }
 
-static int refuse(struct op *op, const char *rule, const char *why)
+static int refuse_network_rule(struct op *op, const char *rule, const char *why)
 {
 	op_fail(op, 400, "invalid_argument", "%s: %s", rule, why);
 	return -EINVAL;
@@ -40,14 +40,14 @@ static int read_denied(struct op *op, struct json_object *denied, bool *ret_all)
 	if (denied == NULL)
 		return 0;
 	if (!json_object_is_type(denied, json_type_array))
-		return refuse(op, "denyOut", "must be an array of strings");
+		return refuse_network_rule(op, "denyOut", "must be an array of strings");
 	for (size_t i = 0; i < json_object_array_length(denied); i++) {
 		struct json_object *rule = json_object_array_get_idx(denied, i);
 
 		if (!json_object_is_type(rule, json_type_string))
-			return refuse(op, "denyOut", "must be an array of strings");
+			return refuse_network_rule(op, "denyOut", "must be an array of strings");
 		if (!is_all(rule))
-			return refuse(op, json_object_get_string(rule),
+			return refuse_network_rule(op, json_object_get_string(rule),
 				"a rule of denyOut can only be 0.0.0.0/0, all addresses: name what "
 				"is "
 				"allowed in allowOut");
@@ -66,7 +66,7 @@ static int read_rules(struct op *op, struct json_object *network, bool has_inter
 	*ret_network = NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++) {
 		if (!is_empty(json_member_of(network, unknown[i])))
-			return refuse(op, unknown[i],
+			return refuse_network_rule(op, unknown[i],
 				"does not exist here: secrets and proxies of the network are the "
 				"administrator's (egress_secret, egress_upstream)");
 	}
@@ -75,7 +75,7 @@ static int read_rules(struct op *op, struct json_object *network, bool has_inter
 	if (has_internet && !denies_all)
 		return 0;
 	if (!is_empty(allowed) && !json_object_is_type(allowed, json_type_array))
-		return refuse(op, "allowOut", "must be an array of strings");
+		return refuse_network_rule(op, "allowOut", "must be an array of strings");
 	rules = json_object_new_object();
 	json_object_object_add(rules, "allow",
 		allowed && has_internet ? json_object_get(allowed) : json_object_new_array());

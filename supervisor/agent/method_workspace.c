@@ -406,8 +406,8 @@ static enum tool_error begin_open(
 }
 
 /* Answers a refusal, which the audit log records and events tell of. */
-static void refuse(struct client *client, const struct jsonrpc_request *request, const char *event,
-	const struct refusal *refusal)
+static void refuse_workspace(struct client *client, const struct jsonrpc_request *request,
+	const char *event, const struct refusal *refusal)
 {
 	struct text name = {NULL, 0};
 
@@ -459,7 +459,7 @@ void method_workspace_open(struct client *client, struct jsonrpc_request *reques
 	if (error == TOOL_OK)
 		error = begin_open(client, request, &refusal);
 	if (error != TOOL_OK)
-		refuse(client, request, "workspace.open", &refusal);
+		refuse_workspace(client, request, "workspace.open", &refusal);
 }
 
 static void answer_empty(struct client *client, const char *id_text)
@@ -567,13 +567,13 @@ void method_workspace_remove(struct client *client, struct jsonrpc_request *requ
 	else if (error == TOOL_OK)
 		error = agent_get_managed(client, tenant, name, false, &workspace, &refusal);
 	if (error != TOOL_OK) {
-		refuse(client, request, "workspace.remove", &refusal);
+		refuse_workspace(client, request, "workspace.remove", &refusal);
 		return;
 	}
 	error = workspace_preview_refusal(
 		workspace, client_find_preview(client, workspace) != NULL, &refusal);
 	if (error != TOOL_OK) {
-		refuse(client, request, "workspace.remove", &refusal);
+		refuse_workspace(client, request, "workspace.remove", &refusal);
 		workspace_release(workspace);
 		return;
 	}

@@ -345,7 +345,7 @@ static void have_rested(struct cell *cell)
 /*
  * While the kernel holds a killed process, no new one is started: new calls are told to come later.
  */
-static void refuse(struct cell *cell)
+static void refuse_cell_calls(struct cell *cell)
 {
 	cell->owner->lost(cell->context,
 		cell->state == STATE_QUARANTINED ? CELL_HELD : CELL_FILES_HELD,
@@ -359,7 +359,7 @@ static void quarantine(struct cell *cell)
 		cell, "its processes were killed and have not ended", cell_why(cell));
 	cell->owner->lost(cell->context, CELL_LOST, cell_why(cell));
 	enter(cell, STATE_QUARANTINED);
-	refuse(cell);
+	refuse_cell_calls(cell);
 }
 
 /* The worker and its commands go on: a new files process can join the worker's namespaces. */
@@ -379,7 +379,7 @@ static void hold_files(struct cell *cell)
 		cell, "its files process was killed and has not ended", cell_why(cell));
 	cell->owner->lost(cell->context, CELL_FILES_LOST, cell_why(cell));
 	enter(cell, STATE_FILES_HELD);
-	refuse(cell);
+	refuse_cell_calls(cell);
 }
 
 /*
@@ -487,7 +487,7 @@ const cell_act cell_acts[STATES][EVENTS] = {
 		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = cell_stay,
 		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = cell_stay,
 		[EVENT_READY] = cell_stay, [EVENT_GONE] = rest_files,
-		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = refuse},
+		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = refuse_cell_calls},
 	[STATE_FILES_RESTING] = {
 		[EVENT_FAILED] = end_both, [EVENT_FILES_FAILED] = cell_impossible,
 		[EVENT_UNUSED] = end_both, [EVENT_IDLE] = cell_stay,
@@ -507,7 +507,7 @@ const cell_act cell_acts[STATES][EVENTS] = {
 		[EVENT_FAILED] = cell_stay, [EVENT_FILES_FAILED] = cell_stay,
 		[EVENT_UNUSED] = cell_stay, [EVENT_IDLE] = cell_stay,
 		[EVENT_READY] = cell_stay, [EVENT_GONE] = close_both,
-		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = refuse},
+		[EVENT_OVERDUE] = cell_impossible, [EVENT_CALLED] = refuse_cell_calls},
 };
 /* clang-format on */
 

@@ -499,7 +499,7 @@ static const struct endpoint_method *find_method(const struct endpoint *endpoint
 	return NULL;
 }
 
-static void refuse(struct client *client, const struct jsonrpc_request *request,
+static void refuse_client_request(struct client *client, const struct jsonrpc_request *request,
 	enum jsonrpc_code code, const char *message, const char *data_code)
 {
 	if (!request->notification)
@@ -516,13 +516,14 @@ static bool act(struct client *client, struct jsonrpc_request *request,
 	if (!is_admitted(client, request))
 		return false;
 	if (!method) {
-		refuse(client, request, JSONRPC_METHOD_NOT_FOUND, "There is no such method", NULL);
+		refuse_client_request(
+			client, request, JSONRPC_METHOD_NOT_FOUND, "There is no such method", NULL);
 		return false;
 	}
 	if (client->role < method->role && !(method->own_user && peer_auth_is_own(&client->peer))) {
 		audit_act(client->service->audit, &client->peer, method->name,
 			(struct text){NULL, 0}, tool_error_name(TOOL_FORBIDDEN));
-		refuse(client, request, JSONRPC_SERVER_ERROR,
+		refuse_client_request(client, request, JSONRPC_SERVER_ERROR,
 			method->role < CONTROL_ROLE_ADMIN
 				? "Only members of the admin and observer groups may do this"
 				: "Only a member of the admin group may do this",
@@ -530,7 +531,7 @@ static bool act(struct client *client, struct jsonrpc_request *request,
 		return false;
 	}
 	if (method->of_tenant && client->bound.workspace) {
-		refuse(client, request, JSONRPC_SERVER_ERROR,
+		refuse_client_request(client, request, JSONRPC_SERVER_ERROR,
 			"This connection is bound to one workspace",
 			tool_error_name(TOOL_FORBIDDEN));
 		return false;
@@ -539,7 +540,7 @@ static bool act(struct client *client, struct jsonrpc_request *request,
 		unknown = jsonrpc_unknown_param(request->params, method->params);
 	if (unknown) {
 		snprintf(message, sizeof(message), "Unknown parameter \"%.64s\"", unknown);
-		refuse(client, request, JSONRPC_INVALID_PARAMS, message, NULL);
+		refuse_client_request(client, request, JSONRPC_INVALID_PARAMS, message, NULL);
 		return false;
 	}
 	method->act(client, request);

@@ -34,7 +34,7 @@ static int parse_json(struct text line, size_t memory, struct jsonrpc_request *r
 	return -EBADMSG;
 }
 
-static int refuse(struct jsonrpc_fault *fault, enum jsonrpc_code code, const char *message)
+static int refuse_jsonrpc(struct jsonrpc_fault *fault, enum jsonrpc_code code, const char *message)
 {
 	fault->code = code;
 	snprintf(fault->message, sizeof(fault->message), "%s", message);
@@ -88,7 +88,7 @@ static int read_id(struct jsonrpc_request *request, struct jsonrpc_fault *fault)
 	if (request->notification)
 		return 0;
 	if (!jsonrpc_id_is_acceptable(id))
-		return refuse(fault, JSONRPC_INVALID_REQUEST,
+		return refuse_jsonrpc(fault, JSONRPC_INVALID_REQUEST,
 			"Invalid request: id must be a short string or a 64-bit integer");
 	request->id_text = copy_id(id);
 	return request->id_text ? 0 : -ENOMEM;
@@ -101,11 +101,11 @@ static int read_method(struct jsonrpc_request *request, struct jsonrpc_fault *fa
 	if (!member(request->root, "jsonrpc", &value) ||
 		!json_object_is_type(value, json_type_string) ||
 		!text_equal(string_of(value), TEXT_LITERAL("2.0")))
-		return refuse(
+		return refuse_jsonrpc(
 			fault, JSONRPC_INVALID_REQUEST, "Invalid request: jsonrpc must be \"2.0\"");
 	if (!member(request->root, "method", &value) ||
 		!json_object_is_type(value, json_type_string))
-		return refuse(
+		return refuse_jsonrpc(
 			fault, JSONRPC_INVALID_REQUEST, "Invalid request: method must be a string");
 	request->method = string_of(value);
 	return 0;
@@ -117,7 +117,7 @@ static int refuse_unknown_members(struct json_object *root, struct jsonrpc_fault
 		(void)value;
 		if (strcmp(name, "jsonrpc") != 0 && strcmp(name, "id") != 0 &&
 			strcmp(name, "method") != 0 && strcmp(name, "params") != 0)
-			return refuse(fault, JSONRPC_INVALID_REQUEST,
+			return refuse_jsonrpc(fault, JSONRPC_INVALID_REQUEST,
 				"Invalid request: its members may be only jsonrpc, id, method and "
 				"params");
 	}
@@ -130,11 +130,11 @@ static int read_params(struct jsonrpc_request *request, struct jsonrpc_fault *fa
 		if (json_object_is_type(request->params, json_type_object))
 			return 0;
 		if (!json_object_is_type(request->params, json_type_array))
-			return refuse(fault, JSONRPC_INVALID_REQUEST,
+			return refuse_jsonrpc(fault, JSONRPC_INVALID_REQUEST,
 				"Invalid request: params must be an object");
 		/* Valid JSON-RPC, but no method here has parameters by position. */
 		fault->notification = request->notification;
-		return refuse(fault, JSONRPC_INVALID_PARAMS,
+		return refuse_jsonrpc(fault, JSONRPC_INVALID_PARAMS,
 			"Invalid params: params must be an object with the parameters by name");
 	}
 	request->params = json_object_new_object();
@@ -153,10 +153,10 @@ static int read_envelope(struct jsonrpc_request *request, struct jsonrpc_fault *
 	int result;
 
 	if (json_object_is_type(root, json_type_array))
-		return refuse(fault, JSONRPC_INVALID_REQUEST,
+		return refuse_jsonrpc(fault, JSONRPC_INVALID_REQUEST,
 			"Invalid request: batches are not supported");
 	if (!json_object_is_type(root, json_type_object))
-		return refuse(fault, JSONRPC_INVALID_REQUEST,
+		return refuse_jsonrpc(fault, JSONRPC_INVALID_REQUEST,
 			"Invalid request: a request must be a JSON object");
 	/*
 	 * Checked before the id is read: an answer with that id would look like one to a request of
@@ -164,7 +164,7 @@ static int read_envelope(struct jsonrpc_request *request, struct jsonrpc_fault *
 	 */
 	if (!member(root, "method", NULL) &&
 		(member(root, "result", NULL) || member(root, "error", NULL)))
-		return refuse(fault, JSONRPC_INVALID_REQUEST,
+		return refuse_jsonrpc(fault, JSONRPC_INVALID_REQUEST,
 			"Invalid request: this is a response, but the service sent no request");
 	result = read_id(request, fault);
 	if (result == 0)

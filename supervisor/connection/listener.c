@@ -136,8 +136,9 @@ int listener_fd(const struct listener *listener)
  * empty. The code is BUSY with @retry_after_ms, otherwise @code. A client can put watches on its
  * end before it connects.
  */
-static void refuse(const struct listener *listener, int fd, const struct peer_credentials *peer,
-	const char *message, const char *code, int64_t retry_after_ms)
+static void refuse_peer(const struct listener *listener, int fd,
+	const struct peer_credentials *peer, const char *message, const char *code,
+	int64_t retry_after_ms)
 {
 	static struct wake_cost_sum cost; /* of all that were refused */
 	struct evbuffer *output = evbuffer_new();
@@ -181,7 +182,7 @@ static void refuse_for_now(const struct listener *listener, int fd,
 {
 	tell_refused(listener, peer, peer_auth_first(listener->service->config, peer),
 		refusal->error, refusal_text(refusal));
-	refuse(listener, fd, peer, refusal_text(refusal), NULL, refusal->retry_after_ms);
+	refuse_peer(listener, fd, peer, refusal_text(refusal), NULL, refusal->retry_after_ms);
 }
 
 static void admit(const struct listener *listener, int fd)
@@ -205,11 +206,12 @@ static void admit(const struct listener *listener, int fd)
 	if (!admitted &&
 		(service->unauthorized_clients >= LIMIT_UNAUTHORIZED_CLIENTS ||
 			unauthorized_client_new(service, &peer, &fd, listener->takes_fds) < 0))
-		refuse(listener, fd, &peer, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN", 0);
+		refuse_peer(listener, fd, &peer, UNAUTHORIZED_CLIENT_MESSAGE, "FORBIDDEN", 0);
 	else if (!admitted)
 		; /* it is answered when it has sent a request */
 	else if (service->shutting_down)
-		refuse(listener, fd, &peer, "The service is shutting down", "SHUTTING_DOWN", 0);
+		refuse_peer(
+			listener, fd, &peer, "The service is shutting down", "SHUTTING_DOWN", 0);
 	else if (listener->endpoint->refuses(service, &peer, &refusal) != TOOL_OK)
 		refuse_for_now(listener, fd, &peer, &refusal);
 	else
@@ -247,7 +249,7 @@ static void on_readable(void *context)
 			struct peer_credentials peer = {.uid = (uid_t)-1};
 
 			(void)peer_auth_read(fd, &peer);
-			refuse(listener, fd, &peer,
+			refuse_peer(listener, fd, &peer,
 				"The service has few file descriptors left; try again later", NULL,
 				admission_shortage(&listener->service->admission, NULL));
 			peer_credentials_done(&peer);

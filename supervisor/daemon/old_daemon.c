@@ -189,7 +189,7 @@ static void go_on_serving(struct old_daemon *old_daemon, const char *why)
 	enter(old_daemon, OLD_DAEMON_SERVING);
 }
 
-static void refuse(struct old_daemon *old_daemon, const char *why)
+static void refuse_takeover(struct old_daemon *old_daemon, const char *why)
 {
 	say(old_daemon,
 		&(struct handover_message){.type = HANDOVER_REFUSED, .text = text_from(why)});
@@ -497,7 +497,7 @@ static void look_asked(struct old_daemon *old_daemon)
 	const bool is_late = (clock_now() - old_daemon->asked) / CLOCK_NS_PER_MS >= SETTLE_BOUND_MS;
 
 	if (tests && is_late) {
-		refuse(old_daemon, what_is_awaited(old_daemon));
+		refuse_takeover(old_daemon, what_is_awaited(old_daemon));
 	} else if (!tests &&
 		   (!old_daemon->has_paused || is_late || workspaces_are_settled(workspaces))) {
 		enter(old_daemon, OLD_DAEMON_SETTLING);
@@ -519,7 +519,7 @@ static void look_settling(struct old_daemon *old_daemon)
 		return;
 	} else if (old_daemon->has_paused ||
 		   workspaces_are_settled(old_daemon->daemon->service.workspaces)) {
-		refuse(old_daemon, awaited);
+		refuse_takeover(old_daemon, awaited);
 	} else {
 		old_daemon->has_paused = true;
 		rest(old_daemon, false);
@@ -560,7 +560,7 @@ static void on_ask(struct old_daemon *old_daemon, const struct handover_message 
 		return;
 	}
 	if (service->shutting_down) {
-		refuse(old_daemon, "it is shutting down");
+		refuse_takeover(old_daemon, "it is shutting down");
 		return;
 	}
 	log_info("process %d asks to take over", (int)old_daemon->pid);

@@ -66,7 +66,7 @@ static int64_t retry_ms(uint64_t wait_us)
 	return wait_ms < LIMIT_RETRY_MAX_MS ? (int64_t)wait_ms : LIMIT_RETRY_MAX_MS;
 }
 
-static enum tool_error refuse(struct admission *admission, enum admission_reason reason,
+static enum tool_error refuse_admission(struct admission *admission, enum admission_reason reason,
 	uint64_t wait_us, struct refusal *ret_refusal)
 {
 	admission->refused[reason]++;
@@ -94,7 +94,7 @@ enum tool_error admission_refuses_connection(struct admission *admission,
 	if (reason == ADMISSION_REASONS)
 		return TOOL_OK;
 	/* The expected time until one of them ends. */
-	return refuse(
+	return refuse_admission(
 		admission, reason, usage->connection_us / (usage->connections + 1), ret_refusal);
 }
 
@@ -104,9 +104,11 @@ enum tool_error admission_refuses_call(struct admission *admission, const struct
 	const struct tenant_usage *usage = tenant->usage;
 
 	if (of_connection >= tenant->limits.calls_per_connection)
-		return refuse(admission, ADMISSION_CONNECTION_CALLS, usage->call_us, ret_refusal);
+		return refuse_admission(
+			admission, ADMISSION_CONNECTION_CALLS, usage->call_us, ret_refusal);
 	if (usage->calls >= tenant->limits.calls)
-		return refuse(admission, ADMISSION_TENANT_CALLS, usage->call_us, ret_refusal);
+		return refuse_admission(
+			admission, ADMISSION_TENANT_CALLS, usage->call_us, ret_refusal);
 	/* Calls that came in the same turn of the loop have had no chance to begin yet. */
 	if (is_scheduled && usage_waiting(tenant) >= tenant->limits.queue_length)
 		scheduler_run(admission->scheduler);
@@ -116,33 +118,36 @@ enum tool_error admission_refuses_call(struct admission *admission, const struct
 	 * The time until half of the queue has begun. A later retry would be too late, because all
 	 * refused clients wait for this moment.
 	 */
-	return refuse(admission, ADMISSION_QUEUE_LENGTH,
+	return refuse_admission(admission, ADMISSION_QUEUE_LENGTH,
 		scheduler_wait_us(admission->scheduler, tenant) / 2, ret_refusal);
 }
 
 enum tool_error admission_refuse_session(
 	struct admission *admission, enum admission_reason reason, struct refusal *ret_refusal)
 {
-	return refuse(admission, reason, (uint64_t)LIMIT_RETRY_MAX_MS * 1000, ret_refusal);
+	return refuse_admission(
+		admission, reason, (uint64_t)LIMIT_RETRY_MAX_MS * 1000, ret_refusal);
 }
 
 void admission_refuse_dear_user(
 	struct admission *admission, int64_t left_ms, struct refusal *ret_refusal)
 {
-	(void)refuse(admission, ADMISSION_DEAR_USER, (uint64_t)left_ms * 1000, ret_refusal);
+	(void)refuse_admission(
+		admission, ADMISSION_DEAR_USER, (uint64_t)left_ms * 1000, ret_refusal);
 }
 
 void admission_waited_too_long(
 	struct admission *admission, const struct tenant *tenant, struct refusal *ret_refusal)
 {
-	(void)refuse(admission, ADMISSION_QUEUE_TIME,
+	(void)refuse_admission(admission, ADMISSION_QUEUE_TIME,
 		scheduler_wait_us(admission->scheduler, tenant) / 2, ret_refusal);
 }
 
 void admission_answers_unread(
 	struct admission *admission, const struct tenant *tenant, struct refusal *ret_refusal)
 {
-	(void)refuse(admission, ADMISSION_UNREAD_ANSWERS, tenant->usage->call_us, ret_refusal);
+	(void)refuse_admission(
+		admission, ADMISSION_UNREAD_ANSWERS, tenant->usage->call_us, ret_refusal);
 }
 
 int64_t admission_shortage(struct admission *admission, const struct tenant *tenant)

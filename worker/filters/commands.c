@@ -552,7 +552,7 @@ static int refuse_but_filters(scmp_filter_ctx filter)
 	return r < 0 ? r : leave_init_alone(filter);
 }
 
-static int refuse(scmp_filter_ctx filter)
+static int refuse_command_calls(scmp_filter_ctx filter)
 {
 	int r = refuse_but_filters(filter);
 
@@ -596,8 +596,8 @@ static int know(scmp_filter_ctx filter)
 
 /* The choices of worker/commands/command_filter.h. */
 static const struct filter_source sources[] = {
-	COMMANDS("commands_plain", refuse, allow),
-	COMMANDS("commands_inside", refuse, allow_inside),
+	COMMANDS("commands_plain", refuse_command_calls, allow),
+	COMMANDS("commands_inside", refuse_command_calls, allow_inside),
 	COMMANDS("commands_nesting", refuse_but_filters, allow),
 	COMMANDS("commands_inside_nesting", refuse_but_filters, allow_inside),
 };

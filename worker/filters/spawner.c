@@ -23,13 +23,13 @@ static const int refused[] = {
 };
 /* clang-format on */
 
-static int refuse(scmp_filter_ctx filter)
+static int refuse_spawner_calls(scmp_filter_ctx filter)
 {
 	return filter_add(filter, FILTER_REFUSE, refused, ARRAY_SIZE(refused));
 }
 
 static const struct filter_source sources[] = {
-	{"spawner_refused", {{SCMP_ACT_ALLOW, refuse, NULL, 0}}},
+	{"spawner_refused", {{SCMP_ACT_ALLOW, refuse_spawner_calls, NULL, 0}}},
 };
 
 const struct filter_set spawner_filters = {"spawner", sources, ARRAY_SIZE(sources)};

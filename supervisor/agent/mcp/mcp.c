@@ -117,7 +117,7 @@ static void put_caching(struct json_text *json, enum mcp_revision revision)
 	json_text_put(json, "cacheScope", "public");
 }
 
-static void refuse(struct client *client, const struct jsonrpc_request *request,
+static void refuse_mcp_request(struct client *client, const struct jsonrpc_request *request,
 	enum jsonrpc_code code, const char *message)
 {
 	client_answer_error(client, request->id_text, code, message, NULL);
@@ -181,7 +181,7 @@ static enum mcp_revision revision_in(
 	struct text name;
 
 	if (!client_string_param(meta, META_VERSION, &name)) {
-		refuse(client, request, JSONRPC_INVALID_PARAMS,
+		refuse_mcp_request(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: _meta[\"" META_VERSION "\"] must be a string");
 		return MCP_NONE;
 	}
@@ -191,7 +191,7 @@ static enum mcp_revision revision_in(
 	} else if (revision == MCP_2026_07_28 &&
 		   (!json_object_object_get_ex(meta, META_CAPABILITIES, &capabilities) ||
 			   !json_object_is_type(capabilities, json_type_object))) {
-		refuse(client, request, JSONRPC_INVALID_PARAMS,
+		refuse_mcp_request(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: _meta[\"" META_CAPABILITIES "\"] must be an object");
 		return MCP_NONE;
 	}
@@ -205,14 +205,14 @@ enum mcp_revision mcp_revision_of(struct client *client, const struct jsonrpc_re
 	if (request->notification)
 		return MCP_NONE;
 	if (meta && !json_object_is_type(meta, json_type_object)) {
-		refuse(client, request, JSONRPC_INVALID_PARAMS,
+		refuse_mcp_request(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: _meta must be an object");
 		return MCP_NONE;
 	}
 	if (json_object_object_get_ex(meta, META_VERSION, NULL))
 		return revision_in(client, request, meta);
 	if (client->mcp_agreed == MCP_NONE)
-		refuse(client, request, JSONRPC_INVALID_PARAMS,
+		refuse_mcp_request(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: _meta[\"" META_VERSION "\"] and "
 			"_meta[\"" META_CAPABILITIES
 			"\"] are required unless initialize was sent before");
@@ -246,7 +246,7 @@ void mcp_initialize(struct client *client, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	if (is_of_latest(request)) {
-		refuse(client, request, JSONRPC_METHOD_NOT_FOUND,
+		refuse_mcp_request(client, request, JSONRPC_METHOD_NOT_FOUND,
 			"MCP 2026-07-28 has no initialize: send requests of this version without "
 			"it; to use 2025-11-25 or 2025-06-18, leave the version out of _meta");
 		return;
@@ -254,7 +254,7 @@ void mcp_initialize(struct client *client, struct jsonrpc_request *request)
 	if (!client_string_param(request->params, "protocolVersion", &wanted) || !wanted.data ||
 		!has_object(request->params, "capabilities") ||
 		!has_object(request->params, "clientInfo")) {
-		refuse(client, request, JSONRPC_INVALID_PARAMS,
+		refuse_mcp_request(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: initialize needs the string protocolVersion and the "
 			"objects capabilities and clientInfo");
 		return;
@@ -273,7 +273,7 @@ void mcp_initialize(struct client *client, struct jsonrpc_request *request)
 void mcp_initialized(struct client *client, struct jsonrpc_request *request)
 {
 	if (!request->notification)
-		refuse(client, request, JSONRPC_METHOD_NOT_FOUND,
+		refuse_mcp_request(client, request, JSONRPC_METHOD_NOT_FOUND,
 			"This method is a notification: send it without an id");
 }
 
@@ -284,7 +284,8 @@ void mcp_ping(struct client *client, struct jsonrpc_request *request)
 	if (request->notification)
 		return;
 	if (is_of_latest(request)) {
-		refuse(client, request, JSONRPC_METHOD_NOT_FOUND, "MCP 2026-07-28 has no ping");
+		refuse_mcp_request(
+			client, request, JSONRPC_METHOD_NOT_FOUND, "MCP 2026-07-28 has no ping");
 		return;
 	}
 	client_answer_begin(client, &json, request->id_text);
@@ -299,7 +300,7 @@ void mcp_discover(struct client *client, struct jsonrpc_request *request)
 	if (revision == MCP_NONE)
 		return;
 	if (revision != MCP_2026_07_28) {
-		refuse(client, request, JSONRPC_METHOD_NOT_FOUND,
+		refuse_mcp_request(client, request, JSONRPC_METHOD_NOT_FOUND,
 			"server/discover exists only in MCP 2026-07-28: name this version in "
 			"_meta");
 		return;
@@ -323,7 +324,7 @@ void mcp_tools_list(struct client *client, struct jsonrpc_request *request)
 	if (revision == MCP_NONE)
 		return;
 	if (json_object_object_get_ex(request->params, "cursor", &cursor) && cursor) {
-		refuse(client, request, JSONRPC_INVALID_PARAMS,
+		refuse_mcp_request(client, request, JSONRPC_INVALID_PARAMS,
 			"Invalid params: leave cursor out: one answer lists all tools");
 		return;
 	}
@@ -333,7 +334,7 @@ void mcp_tools_list(struct client *client, struct jsonrpc_request *request)
 				     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 			   : NULL;
 	if (!text) {
-		refuse(client, request, JSONRPC_INTERNAL_ERROR, "Out of memory");
+		refuse_mcp_request(client, request, JSONRPC_INTERNAL_ERROR, "Out of memory");
 		json_object_put(definitions);
 		return;
 	}

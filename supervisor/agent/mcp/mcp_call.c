@@ -145,7 +145,7 @@ static const char *fault(
 	return NULL;
 }
 
-static void refuse(
+static void refuse_mcp_call(
 	struct client *client, const struct jsonrpc_request *request, const char *sentence)
 {
 	struct text name = {NULL, 0};
@@ -237,7 +237,7 @@ void mcp_tools_call(struct client *client, struct jsonrpc_request *request)
 	sentence = fault(
 		request, client_tools(client, (struct text){NULL, 0}), buffer, sizeof(buffer));
 	if (sentence) {
-		refuse(client, request, sentence);
+		refuse_mcp_call(client, request, sentence);
 		return;
 	}
 	/* cloister-gate has a connection for each of its requests: server/discover has told it. */

@@ -12,7 +12,7 @@
 #include <json-c/json_object.h>
 #include <stdlib.h>
 
-static void refuse(
+static void refuse_mcp_task(
 	struct client *client, const struct jsonrpc_request *request, const char *message)
 {
 	client_answer_error(client, request->id_text, JSONRPC_INVALID_PARAMS, message, NULL);
@@ -38,13 +38,13 @@ static struct mcp_ext_task *named(struct client *client, const struct jsonrpc_re
 		return NULL;
 	}
 	if (!client_string_param(request->params, "taskId", &id) || !id.data) {
-		refuse(client, request,
+		refuse_mcp_task(client, request,
 			"Invalid params: taskId must be a string: the id of a task");
 		return NULL;
 	}
 	task = mcp_ext_task_find(client, id);
 	if (!task)
-		refuse(client, request,
+		refuse_mcp_task(client, request,
 			"Task not found: there was none of this id, or its ttlMs is over and it is "
 			"forgotten, or cloister was started again meanwhile");
 	else
@@ -103,7 +103,8 @@ void mcp_tasks_update(struct client *client, struct jsonrpc_request *request)
 		return;
 	if (!json_object_object_get_ex(request->params, "inputResponses", &responses) ||
 		!json_object_is_type(responses, json_type_object)) {
-		refuse(client, request, "Invalid params: inputResponses must be an object");
+		refuse_mcp_task(
+			client, request, "Invalid params: inputResponses must be an object");
 		return;
 	}
 	/* No task here asks for input, so none of the responses is one that is waited for. */

@@ -439,7 +439,7 @@ static const struct {
 };
 
 /* Refuses @call, and frees what it holds. */
-static void refuse(struct client *client, const struct jsonrpc_request *request,
+static void refuse_session_tool(struct client *client, const struct jsonrpc_request *request,
 	const struct workspace *workspace, struct tool_wait *call, struct refusal *why)
 {
 	struct call_refusal refusal = {.why = *why,
@@ -520,7 +520,7 @@ static void begin_session_tool(struct client *client, struct jsonrpc_request *re
 	if (acts[tool].begin(call, &refusal) != TOOL_OK) {
 		if (call->keyed && !call->again)
 			call->keyed->set = false;
-		refuse(client, request, workspace, call, &refusal);
+		refuse_session_tool(client, request, workspace, call, &refusal);
 		return;
 	}
 	if (call->keyed && !call->again) {
@@ -543,7 +543,7 @@ static void begin_session_tool(struct client *client, struct jsonrpc_request *re
 		refusal_set(&refusal, TOOL_BUSY,
 			"Too many requests wait for this command or on this connection; wait for "
 			"an answer first");
-		refuse(client, request, workspace, call, &refusal);
+		refuse_session_tool(client, request, workspace, call, &refusal);
 		return;
 	}
 	if (r <= 0)
@@ -580,7 +580,7 @@ void tool_session_begin(struct client *client, struct jsonrpc_request *request,
 	if (refusal.error == TOOL_OK)
 		find_key(workspace, call, &refusal);
 	if (refusal.error != TOOL_OK) {
-		refuse(client, request, workspace, call, &refusal);
+		refuse_session_tool(client, request, workspace, call, &refusal);
 		return;
 	}
 	audit(client, workspace, call);

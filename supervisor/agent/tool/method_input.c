@@ -93,7 +93,7 @@ static bool is_too_much(const struct client_call *call, size_t more)
 	return pending > LIMIT_INPUTS_BYTES || more > client_memory_left(client, 0);
 }
 
-static void refuse(
+static void refuse_input(
 	struct client *client, const char *id_text, enum tool_error error, const char *message)
 {
 	client_answer_error(client, id_text, JSONRPC_SERVER_ERROR, message, tool_error_name(error));
@@ -117,11 +117,11 @@ static void add(
 	assert(call->n_inputs > 0);
 	call->n_inputs--;
 	if (r == -EINVAL)
-		refuse(client, *id_text, TOOL_INVALID_ARGUMENTS,
+		refuse_input(client, *id_text, TOOL_INVALID_ARGUMENTS,
 			"This call takes no input, because it was sent without "
 			"options.stdin_stream");
 	else if (r == -EPIPE)
-		refuse(client, *id_text, TOOL_INVALID_ARGUMENTS,
+		refuse_input(client, *id_text, TOOL_INVALID_ARGUMENTS,
 			"An earlier tool.input with eof has ended the input of this call");
 	else
 		client_answer_busy(client, *id_text, "Out of memory");
@@ -132,7 +132,7 @@ static void take(
 	struct client *client, char **id_text, struct client_call *call, struct text data, bool eof)
 {
 	if (!call)
-		refuse(client, *id_text, TOOL_NOT_FOUND,
+		refuse_input(client, *id_text, TOOL_NOT_FOUND,
 			"No call with this id is in flight on this connection");
 	else if (is_too_much(call, data.len))
 		client_answer_busy(client, *id_text,

@@ -7,7 +7,7 @@
 #include <json-c/json_object.h>
 #include <stdio.h>
 
-static int refuse(char **ret_message, const char *sentence)
+static int refuse_tool_call(char **ret_message, const char *sentence)
 {
 	*ret_message = strdup(sentence);
 	return -EINVAL;
@@ -59,7 +59,8 @@ static int arguments_object(struct json_object *arguments, size_t memory,
 	}
 	if (!json_object_is_type(object, json_type_object)) {
 		json_object_put(object);
-		return refuse(ret_message, "tool_call: \"arguments\" must be a JSON object");
+		return refuse_tool_call(
+			ret_message, "tool_call: \"arguments\" must be a JSON object");
 	}
 	*ret_object = object;
 	return 0;
@@ -74,12 +75,13 @@ int tool_call_form(struct json_object *tool_call, size_t memory, struct text *re
 	if (!json_object_is_type(tool_call, json_type_object) ||
 		!json_object_object_get_ex(tool_call, "function", &function) ||
 		!json_object_is_type(function, json_type_object))
-		return refuse(ret_message,
+		return refuse_tool_call(ret_message,
 			"tool_call must be an object that has an object \"function\" with "
 			"\"name\" and \"arguments\"");
 	if (!json_object_object_get_ex(function, "name", &name) ||
 		!json_object_is_type(name, json_type_string))
-		return refuse(ret_message, "tool_call: \"function\" must have a string \"name\"");
+		return refuse_tool_call(
+			ret_message, "tool_call: \"function\" must have a string \"name\"");
 	json_object_object_get_ex(function, "arguments", &arguments);
 	*ret_memory = 0;
 	r = arguments_object(arguments, memory, ret_arguments, ret_memory, ret_message);

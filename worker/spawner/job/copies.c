@@ -42,7 +42,7 @@ struct plan {
 	const char *step, *reason;
 };
 
-static int refuse(struct plan *plan, const char *reason)
+static int refuse_copy(struct plan *plan, const char *reason)
 {
 	plan->reason = reason;
 	return -SPAWNER_REFUSAL;
@@ -67,7 +67,7 @@ static int open_target(struct plan *plan, bool template)
 		return -errno;
 	return plan->target_stat.st_uid == ids->own.uid
 		       ? 0
-		       : refuse(plan, "the place of the copy is not cloister's own");
+		       : refuse_copy(plan, "the place of the copy is not cloister's own");
 }
 
 static int begin_copy(
@@ -90,7 +90,7 @@ static int begin_copy(
 		job_queue_count(&maker->copies->unpacking, plan->tenant) >= LIMIT_COPIES)
 		return -EBUSY;
 	if (!policy_managed(maker->policy, plan->tenant))
-		return refuse(plan, "the tenant has no managed workspaces");
+		return refuse_copy(plan, "the tenant has no managed workspaces");
 	return 0;
 }
 
@@ -241,7 +241,7 @@ static int check_workspace(struct plan *plan, const struct place *place)
 		return place->error;
 	if (plan->maker->policy && (!cell_ids_managed_of(plan->maker->ids, place, tenant) ||
 					   strcmp(tenant, plan->tenant) != 0))
-		return refuse(plan, "it is no managed workspace of the tenant");
+		return refuse_copy(plan, "it is no managed workspace of the tenant");
 	return 0;
 }
 
@@ -283,12 +283,12 @@ static int check_source(struct plan *plan, const struct place *place)
 	if (place->error < 0)
 		return place->error;
 	if (!S_ISDIR(place->stat.st_mode) && !S_ISREG(place->stat.st_mode))
-		return refuse(plan, "it is neither a directory nor a regular file any more");
+		return refuse_copy(plan, "it is neither a directory nor a regular file any more");
 	return is_of_selftest(plan, place) ||
 			       (place->n_parents > 0 &&
 				       place_is_apart(place, plan->maker->ids->managed))
 		       ? 0
-		       : refuse(plan, "it is part of cloister's own state");
+		       : refuse_copy(plan, "it is part of cloister's own state");
 }
 
 /* With a pipe @report, cloister-unpack reads the source; otherwise a copier does. */
@@ -355,7 +355,7 @@ static int open_template(struct plan *plan)
 	if (fstat(template, &stat_buf) < 0)
 		return -errno;
 	if (stat_buf.st_uid != ids->own.uid)
-		return refuse(plan, "the template is not cloister's own");
+		return refuse_copy(plan, "the template is not cloister's own");
 	return mount_clone(template, "", 0, &plan->copier.from);
 }
 
