@@ -78,7 +78,7 @@ void cloister_message_free(struct cloister_message *message)
 }
 
 /* Returns false if there is no such value. A null is NULL. */
-static bool find(
+static bool find_in_message(
 	const struct cloister_message *message, const char *pointer, struct json_object **ret_value)
 {
 	if (!message->value) {
@@ -159,7 +159,8 @@ const char *cloister_get_string(
 {
 	struct json_object *value;
 
-	if (!find(message, pointer, &value) || !json_object_is_type(value, json_type_string))
+	if (!find_in_message(message, pointer, &value) ||
+		!json_object_is_type(value, json_type_string))
 		return NULL;
 	if (ret_len)
 		*ret_len = (size_t)json_object_get_string_len(value);
@@ -174,7 +175,7 @@ int cloister_get_bytes(const struct cloister_message *message, const char *point
 	struct text encoded;
 	int r;
 
-	if (!find(message, pointer, &value))
+	if (!find_in_message(message, pointer, &value))
 		return -ENOENT;
 	if (!json_object_is_type(value, json_type_string))
 		return -EINVAL;
@@ -194,7 +195,7 @@ int cloister_get_int64(
 {
 	struct json_object *value;
 
-	if (!find(message, pointer, &value))
+	if (!find_in_message(message, pointer, &value))
 		return -ENOENT;
 	if (!json_object_is_type(value, json_type_int))
 		return -EINVAL;
@@ -206,7 +207,7 @@ int cloister_get_bool(const struct cloister_message *message, const char *pointe
 {
 	struct json_object *value;
 
-	if (!find(message, pointer, &value))
+	if (!find_in_message(message, pointer, &value))
 		return -ENOENT;
 	if (!json_object_is_type(value, json_type_boolean))
 		return -EINVAL;
@@ -219,7 +220,7 @@ int cloister_get_count(
 {
 	struct json_object *value;
 
-	if (!find(message, pointer, &value))
+	if (!find_in_message(message, pointer, &value))
 		return -ENOENT;
 	if (json_object_is_type(value, json_type_array))
 		*ret_count = json_object_array_length(value);
@@ -237,7 +238,7 @@ const char *cloister_get_json(
 		pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : JSON_C_TO_STRING_PLAIN;
 	struct json_object *value;
 
-	if (!find(message, pointer, &value))
+	if (!find_in_message(message, pointer, &value))
 		return NULL;
 	return json_object_to_json_string_ext(value, form | JSON_C_TO_STRING_NOSLASHESCAPE);
 }
@@ -246,5 +247,5 @@ struct json_object *cloister_value(const struct cloister_message *message, const
 {
 	struct json_object *value;
 
-	return find(message, pointer, &value) ? value : NULL;
+	return find_in_message(message, pointer, &value) ? value : NULL;
 }

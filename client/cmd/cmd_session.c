@@ -127,7 +127,7 @@ static int list(struct session *session, const struct invocation *invocation, co
  * runs, of the one that was started last. Stores NULL if there is none of this name: then it may be
  * an id that the service knows. Returns a status.
  */
-static int find(struct session *session, const char *word, char **ret)
+static int find_session_by_word(struct session *session, const char *word, char **ret)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	struct json_object *result, *rows, *found = NULL;
@@ -427,7 +427,7 @@ static int act(const struct action *action, const struct invocation *invocation)
 		    "ends what goes on in it with its client", &session) < 0)
 		return STATUS_NO_SERVICE;
 	if (action->names_session)
-		status = find(&session, invocation->argv[1], &id);
+		status = find_session_by_word(&session, invocation->argv[1], &id);
 	return status == STATUS_OK ? action->act(&session, invocation, id) : status;
 }
 

@@ -25,7 +25,7 @@ static void *item(const struct tenant_sections *tenants, size_t i)
 	return (char *)tenants->items + i * tenants->item_size;
 }
 
-static void *find(const struct tenant_sections *tenants, const char *name)
+static void *find_tenant_section(const struct tenant_sections *tenants, const char *name)
 {
 	for (size_t i = 0; i < tenants->count; i++)
 		if (strcmp(item(tenants, i), name) == 0)
@@ -55,7 +55,7 @@ void tenant_sections_begin(
 {
 	const char *name = tenant_of_section(section);
 
-	tenants->current = name ? find(tenants, name) : NULL;
+	tenants->current = name ? find_tenant_section(tenants, name) : NULL;
 	if (!name || tenants->current)
 		return;
 	tenants->current = tenant_sections_add(tenants, name);

@@ -45,7 +45,7 @@ bool data_takes_port(const struct gate_request *request)
 	return data_target(request, &target) && target.port != ENVD_PORT;
 }
 
-static void find(struct op *op, void (*then)(struct op *op))
+static void find_data_target(struct op *op, void (*then)(struct op *op))
 {
 	struct target target;
 
@@ -71,7 +71,7 @@ void data_begin(struct gate_request *request, enum op_form form, void (*then)(st
 	if (op) {
 		op->on_body = then;
 		op_hold_body(op);
-		find(op, collect);
+		find_data_target(op, collect);
 	}
 }
 
@@ -80,7 +80,7 @@ void data_begin_open(struct gate_request *request, void (*then)(struct op *op))
 	struct op *op = op_new(request, OP_REST);
 
 	if (op)
-		find(op, then);
+		find_data_target(op, then);
 }
 
 struct text data_user(const struct op *op, char buffer[static 64])

@@ -35,7 +35,7 @@ struct ending {
 
 static LIST_HEAD(, ending) endings = LIST_HEAD_INITIALIZER(endings);
 
-static struct ending *find(const struct workspace *workspace)
+static struct ending *find_lease_end(const struct workspace *workspace)
 {
 	struct ending *ending;
 
@@ -173,7 +173,7 @@ static int64_t on_ended(
 	error = workspaces_find_managed(service->workspaces, tenant, name, &workspace);
 	if (error != TOOL_OK)
 		return error == TOOL_WORKSPACE_NOT_FOUND ? 0 : LIMIT_LEASE_RETRY_MS;
-	if (workspace && !find(workspace))
+	if (workspace && !find_lease_end(workspace))
 		return begin_lease_end(service, workspace, lease->at_end) ? 0
 									  : LIMIT_LEASE_RETRY_MS;
 	workspace_release(workspace);

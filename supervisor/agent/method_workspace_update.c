@@ -45,7 +45,7 @@ static enum tool_error read_given(
 }
 
 /* Finds the workspace that is meant, whether or not this connection has it open. */
-static enum tool_error find(struct client *client, struct json_object *params,
+static enum tool_error find_workspace_to_update(struct client *client, struct json_object *params,
 	struct workspace **ret, struct refusal *ret_refusal)
 {
 	struct text name, tenant_name;
@@ -104,7 +104,7 @@ void method_workspace_update(struct client *client, struct jsonrpc_request *requ
 	if (error == TOOL_OK)
 		error = read_given(request->params, &given, &refusal);
 	if (error == TOOL_OK)
-		error = find(client, request->params, &workspace, &refusal);
+		error = find_workspace_to_update(client, request->params, &workspace, &refusal);
 	if (error == TOOL_OK)
 		error = update(client, workspace, &given, &refusal);
 	if (error == TOOL_OK) {

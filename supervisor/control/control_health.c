@@ -49,7 +49,7 @@ static void count_held(void *context, struct workspace *workspace)
 	facts->held_tenant = workspace_tenant(workspace);
 }
 
-static void find(const struct service *service, struct findings *ret)
+static void find_health_faults(const struct service *service, struct findings *ret)
 {
 	const struct config_host *host = &service->config->host;
 	struct health_facts *facts = &ret->facts;
@@ -199,7 +199,7 @@ void control_health(struct client *client, struct jsonrpc_request *request)
 
 	if (request->notification)
 		return;
-	find(service, &found);
+	find_health_faults(service, &found);
 	client_answer_begin(client, &json, request->id_text);
 	json_text_put_bool(&json, "healthy", is_healthy(&found.facts));
 	json_text_put_array(&json, "reasons");
@@ -216,7 +216,7 @@ void control_health_metrics(const struct metrics_text *out, const struct service
 	bool holds[HEALTH_REASONS] = {false};
 	struct findings found;
 
-	find(service, &found);
+	find_health_faults(service, &found);
 	health_judge(&found.facts, count_reason, holds);
 	metrics_family(out, "unhealthy", "gauge",
 		"1 for each reason for which cloisterctl health calls the host unhealthy, "

@@ -239,8 +239,8 @@ uint64_t workspaces_most(const struct workspaces *workspaces, const struct confi
 	return room->limit > 0 && more < most ? more : most;
 }
 
-static struct workspace *find(struct workspaces *workspaces, const struct tenant *tenant,
-	const struct workspace_root *root, enum workspace_kind kind)
+static struct workspace *find_workspace_of_root(struct workspaces *workspaces,
+	const struct tenant *tenant, const struct workspace_root *root, enum workspace_kind kind)
 {
 	struct workspace *workspace;
 
@@ -257,7 +257,7 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 	struct workspace_root *root, enum workspace_kind kind, const char *name,
 	struct workspace **ret, struct refusal *ret_refusal)
 {
-	struct workspace *workspace = find(workspaces, tenant, root, kind);
+	struct workspace *workspace = find_workspace_of_root(workspaces, tenant, root, kind);
 	const char *why;
 
 	if (elsewhere_has(workspaces->elsewhere, root->dev, root->ino)) {
@@ -485,7 +485,7 @@ enum tool_error workspaces_find_managed(struct workspaces *workspaces, const str
 		workspaces->managed_fd, tenant, text_from(name), NULL, &root, &refusal);
 	if (error != TOOL_OK)
 		return error;
-	workspace = find(workspaces, tenant, &root, WORKSPACE_MANAGED);
+	workspace = find_workspace_of_root(workspaces, tenant, &root, WORKSPACE_MANAGED);
 	if (elsewhere_has(workspaces->elsewhere, root.dev, root.ino) ||
 		(workspace && workspace->removing))
 		error = TOOL_BUSY;

@@ -112,7 +112,7 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static struct command *find(struct command_table *table, uint64_t call)
+static struct command *find_command(struct command_table *table, uint64_t call)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(table->commands); i++)
 		if (table->commands[i].state != COMMAND_UNUSED && table->commands[i].call == call)
@@ -391,7 +391,8 @@ static int begin_table_command(struct command_table *table, struct channel_frame
 	struct command *command = take_place(table);
 	struct command_run run;
 
-	if (!command || find(table, frame->call) || command_run_get(frame->payload, &run) < 0 ||
+	if (!command || find_command(table, frame->call) ||
+		command_run_get(frame->payload, &run) < 0 ||
 		frame->n_fds != command_run_fds(&run) ||
 		!are_pipes(frame->fds, frame->n_fds, run.has_gate))
 		return -EBADMSG;
@@ -485,7 +486,7 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 		(frame->type != COMMAND_BODY && frame->type != COMMAND_SIGNAL &&
 			frame->type != COMMAND_RESIZE && frame->payload.len > 0))
 		return -EBADMSG;
-	command = find(table, frame->call);
+	command = find_command(table, frame->call);
 	if (!command)
 		return 0; /* it ended while the request was on its way */
 	switch (frame->type) {

@@ -42,7 +42,7 @@ static uint64_t hash_of(const struct path_set *set, const char *path, size_t len
 }
 
 /* Returns the place of @hash, or the empty one in which it belongs. */
-static uint64_t *find(uint64_t *hashes, size_t size, uint64_t hash)
+static uint64_t *find_path_hash(uint64_t *hashes, size_t size, uint64_t hash)
 {
 	size_t at = (size_t)hash & (size - 1);
 
@@ -60,7 +60,7 @@ static int grow(struct path_set *set)
 		return -ENOMEM;
 	for (size_t i = 0; i < set->size; i++)
 		if (set->hashes[i] != 0)
-			*find(hashes, size, set->hashes[i]) = set->hashes[i];
+			*find_path_hash(hashes, size, set->hashes[i]) = set->hashes[i];
 	free(set->hashes);
 	set->hashes = hashes;
 	set->size = size;
@@ -73,7 +73,7 @@ int path_set_add(struct path_set *set, const char *path, size_t len)
 
 	if (2 * (set->n + 1) > set->size && grow(set) < 0)
 		return -ENOMEM;
-	place = find(set->hashes, set->size, hash);
+	place = find_path_hash(set->hashes, set->size, hash);
 	set->n += *place == 0;
 	*place = hash;
 	return 0;
@@ -86,5 +86,5 @@ bool path_set_has(const struct path_set *set, const char *path, size_t len)
 	if (set->n == 0)
 		return false;
 	hash = hash_of(set, path, len);
-	return *find(set->hashes, set->size, hash) == hash;
+	return *find_path_hash(set->hashes, set->size, hash) == hash;
 }

@@ -187,7 +187,8 @@ static void on_ended(void *context, bool forgotten)
 	send_soon(attachment);
 }
 
-static struct attachment *find(const struct client *client, const struct session *session)
+static struct attachment *find_attachment(
+	const struct client *client, const struct session *session)
 {
 	struct client_pending *pending;
 
@@ -252,7 +253,7 @@ static void attach_to(struct client *client, const struct jsonrpc_request *reque
 			next);
 		return;
 	}
-	if (find(client, session)) {
+	if (find_attachment(client, session)) {
 		answer_wrong(client, request,
 			"This connection is attached to the session already; session.detach ends "
 			"that");
@@ -304,7 +305,7 @@ void method_session_detach(struct client *client, struct jsonrpc_request *reques
 	session = session_param(client, request);
 	if (!session)
 		return;
-	attachment = find(client, session);
+	attachment = find_attachment(client, session);
 	client_answer_begin(client, &json, request->id_text);
 	json_text_put_bool(&json, "detached", attachment != NULL);
 	if (attachment)

@@ -453,8 +453,8 @@ static void refuse_session_tool(struct client *client, const struct jsonrpc_requ
 }
 
 /* Finds the command that the model names. Others' are none, and the refusal is the same. */
-static enum tool_error find(const struct client *client, const struct workspace *workspace,
-	struct tool_wait *call, struct refusal *refusal)
+static enum tool_error find_session_of_tool(const struct client *client,
+	const struct workspace *workspace, struct tool_wait *call, struct refusal *refusal)
 {
 	const struct text name = call->request.args.name;
 	struct session *session = session_find_in(workspace, name);
@@ -576,7 +576,7 @@ void tool_session_begin(struct client *client, struct jsonrpc_request *request,
 	if (unheard)
 		refusal_set(&refusal, TOOL_BUSY, unheard);
 	else if (call->request.tool->id != TOOL_LIST_COMMANDS)
-		find(client, workspace, call, &refusal);
+		find_session_of_tool(client, workspace, call, &refusal);
 	if (refusal.error == TOOL_OK)
 		find_key(workspace, call, &refusal);
 	if (refusal.error != TOOL_OK) {

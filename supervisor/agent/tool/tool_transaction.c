@@ -292,7 +292,7 @@ void tool_transaction_take(struct client_call *call, const struct observation *o
 }
 
 /* Finds the preview that the request decides on, or answers the request. */
-static struct transaction *find(
+static struct transaction *find_transaction(
 	struct client *client, const struct jsonrpc_request *request, const char *method)
 {
 	struct workspace *workspace = checkpoint_workspace(client, request, method);
@@ -322,7 +322,7 @@ static struct transaction *find(
 
 void method_transaction_commit(struct client *client, struct jsonrpc_request *request)
 {
-	struct transaction *transaction = find(client, request, "transaction.commit");
+	struct transaction *transaction = find_transaction(client, request, "transaction.commit");
 	const char *unheard = audit_forbids(client->service->audit);
 	struct refusal refusal = {.error = TOOL_BUSY, .sentence = unheard};
 	struct client_pending *pending;
@@ -354,7 +354,7 @@ void method_transaction_commit(struct client *client, struct jsonrpc_request *re
 
 void method_transaction_discard(struct client *client, struct jsonrpc_request *request)
 {
-	struct transaction *transaction = find(client, request, "transaction.discard");
+	struct transaction *transaction = find_transaction(client, request, "transaction.discard");
 
 	if (!transaction)
 		return;

@@ -29,7 +29,7 @@ struct elsewhere *elsewhere_new(void)
 	return elsewhere;
 }
 
-static struct place *find(const struct elsewhere *elsewhere, dev_t dev, ino_t ino)
+static struct place *find_elsewhere(const struct elsewhere *elsewhere, dev_t dev, ino_t ino)
 {
 	struct place *place;
 
@@ -61,7 +61,7 @@ int elsewhere_add(struct elsewhere *elsewhere, dev_t dev, ino_t ino, uid_t uid)
 
 void elsewhere_remove(struct elsewhere *elsewhere, dev_t dev, ino_t ino)
 {
-	struct place *place = find(elsewhere, dev, ino);
+	struct place *place = find_elsewhere(elsewhere, dev, ino);
 
 	if (place)
 		drop(elsewhere, place);
@@ -84,7 +84,7 @@ void elsewhere_free(struct elsewhere *elsewhere)
 
 bool elsewhere_has(const struct elsewhere *elsewhere, dev_t dev, ino_t ino)
 {
-	return elsewhere && find(elsewhere, dev, ino);
+	return elsewhere && find_elsewhere(elsewhere, dev, ino);
 }
 
 bool elsewhere_has_uid(const struct elsewhere *elsewhere, uid_t uid, dev_t dev, ino_t ino)

@@ -66,7 +66,8 @@ static unsigned list_of(const char *name)
 	return keyed_hash(text_from(name)) % LISTS;
 }
 
-static struct kept_lease *find(const struct leases *leases, const char *tenant, const char *name)
+static struct kept_lease *find_kept_lease(
+	const struct leases *leases, const char *tenant, const char *name)
 {
 	struct kept_lease *kept;
 
@@ -133,7 +134,7 @@ static void end(void *context)
 	if (leases->ended && tenant && name)
 		again_ms = leases->ended(leases->context, tenant, name, &lease);
 	/* The one who was told may have forgotten it, or set another. */
-	kept = tenant && name ? find(leases, tenant, name) : kept;
+	kept = tenant && name ? find_kept_lease(leases, tenant, name) : kept;
 	if (!kept || kept->lease.ends_ms != lease.ends_ms)
 		return;
 	if (again_ms > 0)
@@ -185,7 +186,7 @@ static void on_clock(void *context)
 void leases_set(
 	struct leases *leases, struct tenant *tenant, const char *name, const struct lease *lease)
 {
-	struct kept_lease *kept = find(leases, tenant->name, name);
+	struct kept_lease *kept = find_kept_lease(leases, tenant->name, name);
 	const size_t size = strlen(name) + 1;
 
 	if (lease->ends_ms == 0) {
@@ -217,7 +218,7 @@ void leases_set(
 
 void leases_forget(struct leases *leases, const struct tenant *tenant, const char *name)
 {
-	struct kept_lease *kept = find(leases, tenant->name, name);
+	struct kept_lease *kept = find_kept_lease(leases, tenant->name, name);
 
 	if (kept)
 		drop(kept);

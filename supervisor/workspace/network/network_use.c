@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct network_denial *find(struct network_use *use, const struct egress_denied *denied)
+static struct network_denial *find_network_denial(
+	struct network_use *use, const struct egress_denied *denied)
 {
 	for (size_t i = 0; i < use->n_denials; i++) {
 		struct network_denial *denial = &use->denials[i];
@@ -40,7 +41,7 @@ static struct network_denial *add(struct network_use *use, const struct egress_d
 
 void network_use_deny(struct network_use *use, const struct egress_denied *denied)
 {
-	struct network_denial *denial = find(use, denied);
+	struct network_denial *denial = find_network_denial(use, denied);
 
 	use->denied++;
 	use->is_lost |= denied->reason == EGRESS_PROXY_LOST;

@@ -49,7 +49,7 @@ say(struct edit_explanation *explanation, const char *kind, const char *format, 
 	va_end(arguments);
 }
 
-static const char *find(struct text file, struct text text)
+static const char *find_text(struct text file, struct text text)
 {
 	return text.len > 0 && text.len <= file.len
 		       ? memmem(file.data, file.len, text.data, text.len)
@@ -161,7 +161,7 @@ static bool has_line_numbers(struct search *search)
 		if (has_newline)
 			plain[len++] = '\n';
 	}
-	found = find(search->file, (struct text){plain, len});
+	found = find_text(search->file, (struct text){plain, len});
 	if (!found)
 		return false;
 	name_line(search->explanation,
@@ -174,7 +174,7 @@ static bool has_line_numbers(struct search *search)
 
 static bool is_made_already(struct search *search)
 {
-	const char *found = find(search->file, search->new_text);
+	const char *found = find_text(search->file, search->new_text);
 	uint64_t line;
 
 	if (!found || trim(search->new_text).len < 4)
@@ -209,7 +209,7 @@ static uint64_t line_but_for_ends(struct text file, struct text old)
 		return 0;
 	file = (struct text){file_copy, drop_returns(file, file_copy)};
 	old = (struct text){old_copy, drop_returns(old, old_copy)};
-	found = find(file, old);
+	found = find_text(file, old);
 	return found ? edit_line_of(file, (size_t)(found - file.data)) : 0;
 }
 
@@ -650,7 +650,7 @@ static bool has_characters_that_look_alike(struct search *search)
 		return false;
 	file = (struct text){file_copy, make_plain(search->file, file_copy)};
 	old = (struct text){old_copy, make_plain(search->old_text, old_copy)};
-	found = find(file, old);
+	found = find_text(file, old);
 	if (!found)
 		return false;
 	line = edit_line_of(file, (size_t)(found - file.data));

@@ -314,7 +314,7 @@ static int compare_name(struct text path, const char *name)
 	return len < path.len ? 1 : -(name[len] != '\0');
 }
 
-static bool find(const struct git_index *index, struct text path,
+static bool find_in_git_index(const struct git_index *index, struct text path,
 	int (*compare)(struct text path, const char *name))
 {
 	size_t low = 0, high = index->count;
@@ -348,5 +348,6 @@ int git_index_tracks(struct git_index *index, struct text path)
 		else if (r < 0)
 			return r;
 	}
-	return find(index, path, compare_name) || find(index, path, compare_below);
+	return find_in_git_index(index, path, compare_name) ||
+	       find_in_git_index(index, path, compare_below);
 }

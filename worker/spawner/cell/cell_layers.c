@@ -292,7 +292,7 @@ int cell_layers_mount(struct cell *cell)
 	return take_clones(cell, &live->mounter);
 }
 
-static struct live_layers *find(const struct cell_layers *layers, pid_t worker)
+static struct live_layers *find_live_layers(const struct cell_layers *layers, pid_t worker)
 {
 	struct live_layers *live;
 
@@ -304,14 +304,15 @@ static struct live_layers *find(const struct cell_layers *layers, pid_t worker)
 
 int cell_layers_of(const struct cell_layers *layers, pid_t worker, int *ret_tree)
 {
-	const struct live_layers *live = find(layers, worker);
+	const struct live_layers *live = find_live_layers(layers, worker);
 
 	return live ? overlay_mounter_clone(&live->mounter, ret_tree) : -ENOENT;
 }
 
 int cell_layers_mount_again(struct cell *cell)
 {
-	struct live_layers *live = find(cell->maker->layers, cell->pids[SPAWNER_OPENED_WORKER]);
+	struct live_layers *live =
+		find_live_layers(cell->maker->layers, cell->pids[SPAWNER_OPENED_WORKER]);
 
 	cell->reason = "the layers are not those of the workspace's worker";
 	if (!live != (cell->request->layers.count == 0))

@@ -205,7 +205,8 @@ static struct cell_private_list *list_of(struct cell_privates *privates, uint64_
 	return &privates->kept[number % CELL_PRIVATE_LISTS];
 }
 
-static struct cell_private *find(const struct cell_private_list *list, uint64_t number)
+static struct cell_private *find_private_tmpfs(
+	const struct cell_private_list *list, uint64_t number)
 {
 	struct cell_private *tmpfs;
 
@@ -450,7 +451,8 @@ int cell_private_take(struct cell *cell)
 {
 	struct cell_privates *privates = cell->maker->privates;
 	uint64_t number = cell->request->kept;
-	struct cell_private *tmpfs = number > 0 ? find(&privates->looked_at, number) : NULL;
+	struct cell_private *tmpfs =
+		number > 0 ? find_private_tmpfs(&privates->looked_at, number) : NULL;
 	struct owner owner = owner_of(cell);
 
 	if (tmpfs && await_taker(privates, tmpfs)) {
@@ -458,7 +460,7 @@ int cell_private_take(struct cell *cell)
 			       "being looked at: try again in a moment";
 		return -SPAWNER_NOT_NOW;
 	}
-	tmpfs = number > 0 ? find(list_of(privates, number), number) : NULL;
+	tmpfs = number > 0 ? find_private_tmpfs(list_of(privates, number), number) : NULL;
 	if (!tmpfs)
 		return wait_for_closers(cell);
 	LIST_REMOVE(tmpfs, entry);
@@ -473,7 +475,7 @@ int cell_private_take(struct cell *cell)
 
 void cell_privates_let_go(struct cell_privates *privates, uint64_t number)
 {
-	struct cell_private *tmpfs = find(list_of(privates, number), number);
+	struct cell_private *tmpfs = find_private_tmpfs(list_of(privates, number), number);
 
 	if (tmpfs) {
 		LIST_REMOVE(tmpfs, entry);
@@ -483,9 +485,9 @@ void cell_privates_let_go(struct cell_privates *privates, uint64_t number)
 	}
 	/* What a worker that lives has sent is not the last of it, so how large it is tells
 	 * nothing. */
-	tmpfs = find(&privates->live, number);
+	tmpfs = find_private_tmpfs(&privates->live, number);
 	if (!tmpfs)
-		tmpfs = find(&privates->looked_at, number);
+		tmpfs = find_private_tmpfs(&privates->looked_at, number);
 	if (tmpfs)
 		tmpfs->unneeded = true;
 }

@@ -117,7 +117,7 @@ uint64_t job_us(const struct job *job)
 	return now_us() - job->began_us;
 }
 
-static struct job *find(const struct jobs *jobs, pid_t pid)
+static struct job *find_job(const struct jobs *jobs, pid_t pid)
 {
 	const struct job_queue *queue;
 	struct job *job;
@@ -131,7 +131,7 @@ static struct job *find(const struct jobs *jobs, pid_t pid)
 
 bool jobs_reaped(struct jobs *jobs, pid_t pid, int status)
 {
-	struct job *job = find(jobs, pid);
+	struct job *job = find_job(jobs, pid);
 	struct job_queue *queue;
 
 	/* What could not start for want of memory may be able to now. */

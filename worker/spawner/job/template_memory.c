@@ -120,7 +120,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-static struct memory_template *find(
+static struct memory_template *find_memory_template(
 	const struct template_memory *memory, const char *tenant, const char *name)
 {
 	struct memory_template *template;
@@ -374,7 +374,7 @@ static struct memory_template *add(struct template_memory *memory, const char *t
 static int want(struct template_memory *memory, const char *tenant, const char *name,
 	struct memory_template **ret, const char **ret_step)
 {
-	struct memory_template *template = find(memory, tenant, name);
+	struct memory_template *template = find_memory_template(memory, tenant, name);
 	struct stat on_disk;
 	int fd;
 
@@ -533,7 +533,7 @@ void template_memory_reaped(struct template_memory *memory, pid_t pid)
 int template_memory_take(struct template_memory *memory, const char *tenant, const char *name,
 	const struct stat *on_disk, int *ret_tree, struct memory_template **ret)
 {
-	struct memory_template *template = find(memory, tenant, name);
+	struct memory_template *template = find_memory_template(memory, tenant, name);
 	int r;
 
 	if (!template || template->state != READY || !is_same(&template->on_disk, on_disk))
