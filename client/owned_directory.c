@@ -32,7 +32,7 @@ struct walk {
 	unsigned links;
 };
 
-static int fail(const struct walk *walk, int error)
+static int fail_owned_walk(const struct walk *walk, int error)
 {
 	complain("%s: %s", walk->path, strerror(error));
 	return -error;
@@ -44,7 +44,7 @@ static int judge(struct walk *walk, int fd, const struct stat *status)
 	struct statfs system;
 
 	if (fstatfs(fd, &system) < 0)
-		return fail(walk, errno);
+		return fail_owned_walk(walk, errno);
 	if (system.f_type == FUSE_SUPER_MAGIC) {
 		complain("the path to %s crosses a FUSE file system, whose server can lie about "
 			 "who owns a file: run cloister as the directory's owner "
@@ -114,18 +114,18 @@ static int follow(struct walk *walk, int fd)
 	int n;
 
 	if (len <= 0)
-		return fail(walk, len < 0 ? errno : ENOENT);
+		return fail_owned_walk(walk, len < 0 ? errno : ENOENT);
 	if (++walk->links > LINKS_MAX)
-		return fail(walk, ELOOP);
+		return fail_owned_walk(walk, ELOOP);
 	n = snprintf(target + len, sizeof(target) - (size_t)len, "/%s", walk->rest);
 	if (n < 0 || (size_t)len + (size_t)n >= sizeof(walk->rest))
-		return fail(walk, ENAMETOOLONG);
+		return fail_owned_walk(walk, ENAMETOOLONG);
 	if (target[0] == '/') {
 		int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 		if (root < 0 || fstat(root, &walk->status) < 0) {
 			close_fd(&root);
-			return fail(walk, errno);
+			return fail_owned_walk(walk, errno);
 		}
 		close_fd(&walk->fd);
 		walk->fd = root;
@@ -147,14 +147,14 @@ static int step(struct walk *walk, const char *name)
 	if (fd < 0 && errno == ENOTDIR)
 		fd = openat(walk->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &status) < 0)
-		return fail(walk, errno);
+		return fail_owned_walk(walk, errno);
 	r = judge(walk, fd, &status);
 	if (r < 0)
 		return r;
 	if (S_ISLNK(status.st_mode))
 		return follow(walk, fd);
 	if (!S_ISDIR(status.st_mode))
-		return fail(walk, ENOTDIR);
+		return fail_owned_walk(walk, ENOTDIR);
 	close_fd(&walk->fd);
 	walk->fd = TAKE_FD(fd);
 	walk->status = status;
@@ -170,13 +170,13 @@ static int start(struct walk *walk)
 	char current[PATH_MAX] = "";
 
 	if (walk->path[0] != '/' && !getcwd(current, sizeof(current)))
-		return fail(walk, errno);
+		return fail_owned_walk(walk, errno);
 	if (snprintf(walk->rest, sizeof(walk->rest), "%s/%s", current, walk->path) >=
 		(int)sizeof(walk->rest))
-		return fail(walk, ENAMETOOLONG);
+		return fail_owned_walk(walk, ENAMETOOLONG);
 	walk->fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (walk->fd < 0 || fstat(walk->fd, &walk->status) < 0)
-		return fail(walk, errno);
+		return fail_owned_walk(walk, errno);
 	return 0;
 }
 
@@ -201,7 +201,7 @@ int owned_directory_open(const char *path, struct owned_directory *ret)
 	while (r == 0 && next_component(&walk, name, &error))
 		r = step(&walk, name);
 	if (r == 0 && error != 0)
-		r = fail(&walk, error);
+		r = fail_owned_walk(&walk, error);
 	if (r == 0)
 		r = finish(&walk);
 	if (r == 0) {
@@ -209,7 +209,7 @@ int owned_directory_open(const char *path, struct owned_directory *ret)
 			walk.status.st_ino, walk.status.st_uid};
 		if (ret->path)
 			return 0;
-		r = fail(&walk, ENOENT);
+		r = fail_owned_walk(&walk, ENOENT);
 	}
 	close_fd(&walk.fd);
 	return r;

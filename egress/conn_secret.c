@@ -155,7 +155,7 @@ void conn_begin_tls(struct conn *conn)
 }
 
 /* Nothing of an answer has come, so the client can be told. */
-static void fail(struct conn *conn)
+static void fail_secret_request(struct conn *conn)
 {
 	struct conn_secret *secret = conn->secret;
 
@@ -172,7 +172,7 @@ void conn_shake_hands(struct conn *conn)
 	if (r == -EAGAIN) {
 		conn_watch_remote(conn, tls_wants_write(tls) ? EV_WRITE : EV_READ);
 	} else if (r < 0) {
-		fail(conn);
+		fail_secret_request(conn);
 	} else {
 		conn->active_ms = monotonic_ms();
 		conn_enter(conn, CONN_ASKING, LIMIT_EGRESS_IDLE_MS);
@@ -350,7 +350,7 @@ static void end_by(struct conn *conn, int error)
 		refuse_secret_request(
 			conn, "the chunks of the request's body are not as they must be");
 	} else if (error == -EPROTO && !has_answer) {
-		fail(conn);
+		fail_secret_request(conn);
 	} else {
 		/* An answer that was cut off must not look whole. */
 		conn->reason = error == -EDQUOT ? EGRESS_LIMIT : 0;

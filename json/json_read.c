@@ -46,7 +46,7 @@ static void put_json(struct json_object **json)
 
 static int read_value(struct reader *reader, struct json_object **ret);
 
-static int fail(struct reader *reader, int error, const char *fault)
+static int fail_json_read(struct reader *reader, int error, const char *fault)
 {
 	reader->fault = fault;
 	return error;
@@ -63,7 +63,7 @@ static int fail_here(struct reader *reader)
 		fault = "a NUL character";
 	else if (*reader->at == '\'')
 		fault = "strings and names are quoted with \"";
-	return fail(reader, -EBADMSG, fault);
+	return fail_json_read(reader, -EBADMSG, fault);
 }
 
 /* Counts an allocation of @size bytes with the overhead of malloc(3). */
@@ -74,7 +74,7 @@ static int charge(struct reader *reader, size_t size)
 	size_t bytes = (size + 16 + unit - 1) / unit * unit;
 
 	if (bytes > reader->memory)
-		return fail(reader, -ENOBUFS, "more values than memory is given for");
+		return fail_json_read(reader, -ENOBUFS, "more values than memory is given for");
 	reader->memory -= bytes;
 	return 0;
 }
@@ -110,7 +110,7 @@ static int scan_string(struct reader *reader, struct json_string *ret)
 	const char *fault = json_string_scan(rest, ret);
 
 	reader->at += ret->taken;
-	return fault ? fail(reader, -EBADMSG, fault) : 0;
+	return fault ? fail_json_read(reader, -EBADMSG, fault) : 0;
 }
 
 static int read_string(struct reader *reader, struct json_object **ret)
@@ -146,7 +146,7 @@ static int read_name(struct reader *reader, char **ret_name)
 	r = scan_string(reader, &string);
 	if (r == 0 && string.has_nul) {
 		reader->at = from;
-		r = fail(reader, -EBADMSG, "a name that holds a NUL character");
+		r = fail_json_read(reader, -EBADMSG, "a name that holds a NUL character");
 	}
 	if (r == 0)
 		r = charge(reader, string.len + 1);
@@ -172,23 +172,23 @@ static int scan_number(struct reader *reader, struct text *ret, bool *ret_intege
 	zero = reader->at < reader->end && *reader->at == '0';
 	digits = take_digits(reader);
 	if (digits == 0 || (zero && digits > 1))
-		return fail(reader, -EBADMSG, "invalid number");
+		return fail_json_read(reader, -EBADMSG, "invalid number");
 	*ret_integer = true;
 	if (take(reader, '.')) {
 		*ret_integer = false;
 		if (take_digits(reader) == 0)
-			return fail(reader, -EBADMSG, "invalid number");
+			return fail_json_read(reader, -EBADMSG, "invalid number");
 	}
 	if (take(reader, 'e') || take(reader, 'E')) {
 		*ret_integer = false;
 		if (!take(reader, '+'))
 			take(reader, '-');
 		if (take_digits(reader) == 0)
-			return fail(reader, -EBADMSG, "invalid number");
+			return fail_json_read(reader, -EBADMSG, "invalid number");
 	}
 	*ret = (struct text){from, (size_t)(reader->at - from)};
 	if (ret->len > LIMIT_JSON_NUMBER_BYTES)
-		return fail(reader, -EMSGSIZE, "a number of too many digits");
+		return fail_json_read(reader, -EMSGSIZE, "a number of too many digits");
 	return 0;
 }
 
@@ -255,7 +255,7 @@ static int take_word(struct reader *reader, struct text word)
 {
 	if ((size_t)(reader->end - reader->at) < word.len ||
 		memcmp(reader->at, word.data, word.len) != 0)
-		return fail(reader, -EBADMSG, "unexpected character");
+		return fail_json_read(reader, -EBADMSG, "unexpected character");
 	reader->at += word.len;
 	return 0;
 }
@@ -279,7 +279,7 @@ static int enter(struct reader *reader, size_t size, size_t entries)
 	int r;
 
 	if (reader->depth == LIMIT_JSON_DEPTH)
-		return fail(reader, -EBADMSG, "the nesting is too deep");
+		return fail_json_read(reader, -EBADMSG, "the nesting is too deep");
 	reader->depth++;
 	r = charge(reader, size);
 	if (r == 0)
@@ -322,7 +322,7 @@ static int read_member(struct reader *reader, struct lh_table *table)
 	hash = lh_get_hash(table, name);
 	if (lh_table_lookup_entry_w_hash(table, name, hash)) {
 		reader->at = from;
-		return fail(reader, -EBADMSG, "a name that is given twice");
+		return fail_json_read(reader, -EBADMSG, "a name that is given twice");
 	}
 	skip_space(reader);
 	if (!take(reader, ':'))
@@ -349,7 +349,7 @@ static int read_members(struct reader *reader, struct json_object *object)
 		return 0;
 	do {
 		if (count == LIMIT_JSON_MEMBERS)
-			return fail(reader, -EMSGSIZE, "too many members in one object");
+			return fail_json_read(reader, -EMSGSIZE, "too many members in one object");
 		if (++count * 3 >= room * 2) {
 			room *= 2;
 			r = charge(reader, room * ENTRY_BYTES);
@@ -429,7 +429,7 @@ static int read_array(struct reader *reader, struct json_object **ret)
 static int read_value(struct reader *reader, struct json_object **ret)
 {
 	if (reader->values == 0)
-		return fail(reader, -EMSGSIZE, "too many values");
+		return fail_json_read(reader, -EMSGSIZE, "too many values");
 	reader->values--;
 	switch (reader->at < reader->end ? *reader->at : '\0') {
 	case '{':
@@ -468,7 +468,7 @@ int json_read(struct text text, const struct json_bounds *bounds, struct json_ob
 
 	/* json-c uses int for lengths. */
 	if (text.len > INT_MAX)
-		r = fail(&reader, -EMSGSIZE, "too long");
+		r = fail_json_read(&reader, -EMSGSIZE, "too long");
 	skip_space(&reader);
 	if (r == 0)
 		r = read_value(&reader, &value);
@@ -476,9 +476,9 @@ int json_read(struct text text, const struct json_bounds *bounds, struct json_ob
 		skip_space(&reader);
 	if (r == 0 && reader.at < reader.end) {
 		json_object_put(value);
-		r = *reader.at == '\0'
-			    ? fail_here(&reader)
-			    : fail(&reader, -EBADMSG, "something after the end of the value");
+		r = *reader.at == '\0' ? fail_here(&reader)
+				       : fail_json_read(&reader, -EBADMSG,
+						 "something after the end of the value");
 	}
 	*ret_report = (struct json_report){
 		reader.fault, (size_t)(reader.at - reader.begin), bounds->memory - reader.memory};

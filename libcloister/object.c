@@ -64,7 +64,7 @@ const char *cloister_object_text(struct cloister_object *object)
 		object->json, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
 }
 
-static int fail(struct cloister_object *object, int error)
+static int fail_object(struct cloister_object *object, int error)
 {
 	object->failed = true;
 	return error;
@@ -74,14 +74,14 @@ static int add(struct cloister_object *object, const char *name, struct json_obj
 {
 	int r = json_add(object->json, name, value);
 
-	return r < 0 ? fail(object, r) : 0;
+	return r < 0 ? fail_object(object, r) : 0;
 }
 
 int cloister_object_string(
 	struct cloister_object *object, const char *name, const char *data, size_t len)
 {
 	if (len > LIMIT_LINE_BYTES || !utf8_is_valid((struct text){data, len}))
-		return fail(object, -EINVAL);
+		return fail_object(object, -EINVAL);
 	return add(object, name, json_object_new_string_len(len > 0 ? data : "", (int)len));
 }
 
@@ -114,7 +114,7 @@ int cloister_object_bytes(
 {
 	int r = len > LIMIT_LINE_BYTES ? -EINVAL : json_add_base64(object->json, name, data, len);
 
-	return r < 0 ? fail(object, r) : 0;
+	return r < 0 ? fail_object(object, r) : 0;
 }
 
 int cloister_object_int64(struct cloister_object *object, const char *name, int64_t value)
@@ -133,11 +133,11 @@ int cloister_object_json(struct cloister_object *object, const char *name, const
 	int r = object_read(json, strlen(json), &value);
 
 	if (r < 0)
-		return fail(object, r);
+		return fail_object(object, r);
 	/* json-c represents null by NULL. */
 	if (!value)
 		return json_object_object_add(object->json, name, NULL) == 0
 			       ? 0
-			       : fail(object, -ENOMEM);
+			       : fail_object(object, -ENOMEM);
 	return add(object, name, value);
 }

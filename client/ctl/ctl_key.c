@@ -223,7 +223,7 @@ static int read_wish(const struct key_wish *wish, struct gate_key *ret)
 	return 0;
 }
 
-static int fail(const char *path, int r)
+static int fail_key_file(const char *path, int r)
 {
 	complain("%s: %s", path, strerror(-r));
 	return STATUS_TOOL_FAILED;
@@ -258,7 +258,7 @@ static int key_new(const char *path, const struct key_wish *wish)
 	if (r == 0)
 		r = add(&file, &key);
 	if (r < 0)
-		return fail(path, r);
+		return fail_key_file(path, r);
 	if (wish->json) {
 		struct json_object *row = row_of(&key);
 
@@ -282,7 +282,7 @@ static int key_list(const char *path, const struct key_wish *wish)
 	int r = key_file_open(path, false, &file);
 
 	if (r < 0)
-		return fail(path, r);
+		return fail_key_file(path, r);
 	rows = json_object_new_array();
 	for (size_t i = 0; i < file.list.count; i++)
 		if (!wish->tenant || strcmp(wish->tenant, file.list.items[i].tenant) == 0)
@@ -319,7 +319,7 @@ static int key_revoke(const char *path, const char *wanted, const struct key_wis
 	size_t n;
 
 	if (r < 0)
-		return fail(path, r);
+		return fail_key_file(path, r);
 	n = take_out(&file.list, wanted);
 	if (n == 0) {
 		complain_code("NOT_FOUND", "there is no key with this id or name");
@@ -327,7 +327,7 @@ static int key_revoke(const char *path, const char *wanted, const struct key_wis
 	}
 	r = key_file_write(&file);
 	if (r < 0)
-		return fail(path, r);
+		return fail_key_file(path, r);
 	if (wish->json) {
 		struct json_object *document = json_object_new_object();
 

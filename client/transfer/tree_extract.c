@@ -134,7 +134,7 @@ static bool is_fatal(int error)
 }
 
 /* Handles @error: skips the entry, or ends the extraction. */
-static int fail(struct tree_extract *tree, const char *path, int error)
+static int fail_extract(struct tree_extract *tree, const char *path, int error)
 {
 	leave_out(tree, path,
 		error == -ELOOP || error == -ENOTDIR
@@ -422,7 +422,7 @@ int tree_extract_begin(void *context, const struct tar_entry *entry)
 	}
 	if (r == 0)
 		r = make(tree, entry);
-	return r < 0 ? fail(tree, entry->path, r) : 0;
+	return r < 0 ? fail_extract(tree, entry->path, r) : 0;
 }
 
 static bool is_zero(const char *data, size_t len)
@@ -479,7 +479,7 @@ int tree_extract_content(void *context, struct text data)
 	if (tree->fd < 0 || tree->skipping || tree->error < 0)
 		return 0;
 	tree->error = write_blocks(tree, data);
-	return is_fatal(tree->error) ? fail(tree, tree->entry.path, tree->error) : 0;
+	return is_fatal(tree->error) ? fail_extract(tree, tree->entry.path, tree->error) : 0;
 }
 
 static int finish_file(struct tree_extract *tree)
@@ -508,7 +508,7 @@ int tree_extract_end(void *context)
 		r = finish_file(tree);
 		close_fd(&tree->fd);
 		if (r < 0)
-			return fail(tree, tree->entry.path, r);
+			return fail_extract(tree, tree->entry.path, r);
 		tree->result.bytes += tree->entry.size;
 	}
 	tree->result.files += !tree->skipping;

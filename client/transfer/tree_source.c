@@ -35,7 +35,7 @@ struct tree_source {
 	struct tar_entry entry;
 };
 
-static void fail(struct tree_source *source, int error)
+static void fail_tree_source(struct tree_source *source, int error)
 {
 	_cleanup_free_ char *shown = terminal_text(source->entry.path);
 
@@ -54,7 +54,7 @@ static bool describe(struct tree_source *source, int parent, const char *name)
 	entry->size = 0;
 	entry->link[0] = '\0';
 	if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
-		fail(source, errno);
+		fail_tree_source(source, errno);
 		return false;
 	}
 	entry->mode = status.st_mode & 0777;
@@ -68,12 +68,12 @@ static bool describe(struct tree_source *source, int parent, const char *name)
 		entry->type = TAR_SYMLINK;
 		len = readlinkat(parent, name, entry->link, sizeof(entry->link) - 1);
 		if (len < 0) {
-			fail(source, errno);
+			fail_tree_source(source, errno);
 			return false;
 		}
 		entry->link[len] = '\0';
 	} else {
-		fail(source, EOPNOTSUPP);
+		fail_tree_source(source, EOPNOTSUPP);
 		return false;
 	}
 	return true;
@@ -86,7 +86,7 @@ static bool open_file(struct tree_source *source, int parent, const char *name)
 
 	source->fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (source->fd < 0 || fstat(source->fd, &status) < 0 || !S_ISREG(status.st_mode)) {
-		fail(source, source->fd < 0 ? errno : EINVAL);
+		fail_tree_source(source, source->fd < 0 ? errno : EINVAL);
 		close_fd(&source->fd);
 		return false;
 	}
@@ -106,13 +106,13 @@ static bool enter(struct tree_source *source, int fd)
 	struct level *level = &source->levels[source->n_levels];
 
 	if (fd < 0 || source->n_levels == LIMIT_TREE_DEPTH) {
-		fail(source, fd < 0 ? errno : ENAMETOOLONG);
+		fail_tree_source(source, fd < 0 ? errno : ENAMETOOLONG);
 		close_fd(&fd);
 		return false;
 	}
 	level->directory = fdopendir(fd);
 	if (!level->directory) {
-		fail(source, errno);
+		fail_tree_source(source, errno);
 		close(fd);
 		return false;
 	}
@@ -175,7 +175,7 @@ static const struct dirent *next_name(struct tree_source *source)
 		found = readdir(level->directory);
 		if (!found) {
 			if (errno != 0)
-				fail(source, errno);
+				fail_tree_source(source, errno);
 			closedir(level->directory);
 			source->n_levels--;
 			return NULL;
@@ -185,7 +185,7 @@ static const struct dirent *next_name(struct tree_source *source)
 		if ((size_t)snprintf(source->entry.path + level->path_len, room, "/%s",
 			    found->d_name) < room)
 			return found;
-		fail(source, ENAMETOOLONG);
+		fail_tree_source(source, ENAMETOOLONG);
 	}
 }
 
@@ -235,7 +235,7 @@ static size_t read_content(struct tree_source *source, unsigned char *buffer, si
 		return read_content(source, buffer, size);
 	if (n <= 0) {
 		if (!source->short_of)
-			fail(source, n < 0 ? errno : ENODATA);
+			fail_tree_source(source, n < 0 ? errno : ENODATA);
 		source->short_of = true;
 		memset(buffer, 0, wanted);
 		n = (ssize_t)wanted;

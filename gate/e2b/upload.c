@@ -58,7 +58,7 @@ static void upload_free(void *state)
 	free(upload);
 }
 
-static void fail(struct upload *upload, unsigned status, const char *message)
+static void fail_upload(struct upload *upload, unsigned status, const char *message)
 {
 	if (!upload->failed)
 		op_fail(upload->op, status, "internal", "%s", message);
@@ -83,7 +83,7 @@ static void on_written(__attribute__((unused)) struct cloister *cloister,
 
 	upload->unanswered--;
 	if (op->request && error < 0) {
-		fail(upload, 502, "The connection to cloisterd was lost");
+		fail_upload(upload, 502, "The connection to cloisterd was lost");
 	} else if (op->request && !cloister_succeeded(reply)) {
 		if (!upload->failed)
 			op_refuse(op, reply);
@@ -140,7 +140,7 @@ static void send_piece(struct upload *upload, struct text data, bool eof)
 		free(piece);
 		if (piece)
 			op_leave(op);
-		fail(upload, 503, "cloisterd cannot be asked");
+		fail_upload(upload, 503, "cloisterd cannot be asked");
 	}
 	if (eof)
 		upload->file = 0;
@@ -176,7 +176,7 @@ static void begin_file(struct upload *upload, const char *name)
 	int r;
 
 	if (++upload->files > FILES_MAX) {
-		fail(upload, 400, "The body has too many files");
+		fail_upload(upload, 400, "The body has too many files");
 		return;
 	}
 	if (!data_path(op, text_from(name), path)) {
@@ -198,7 +198,7 @@ static void begin_file(struct upload *upload, const char *name)
 	if (r < 0) {
 		upload->unanswered--;
 		op_leave(op);
-		fail(upload, 503, "cloisterd cannot be asked");
+		fail_upload(upload, 503, "cloisterd cannot be asked");
 		return;
 	}
 	json_object_array_add(
@@ -218,7 +218,7 @@ static void on_part(void *context, const char *name, const char *filename)
 	if (upload->failed)
 		return;
 	if (!upload->query_path && !filename && !name)
-		fail(upload, 400, "A part of the body has no name");
+		fail_upload(upload, 400, "A part of the body has no name");
 	else
 		begin_file(upload, upload->query_path ? upload->query_path
 				   : filename         ? filename
@@ -248,7 +248,7 @@ static void take_plain(struct upload *upload, struct text data)
 	if (!upload->form)
 		send_piece(upload, data, false);
 	else if (multipart_take(upload->form, data) < 0)
-		fail(upload, 400, "The body is no multipart/form-data");
+		fail_upload(upload, 400, "The body is no multipart/form-data");
 }
 
 /* A small body may inflate to a large one, so it goes on only while there is room. */
@@ -271,10 +271,10 @@ static size_t take_gzip(struct upload *upload, struct text data)
 		else if (r == Z_BUF_ERROR || (r == Z_OK && z->avail_in == 0 && z->avail_out > 0))
 			break;
 		else if (r != Z_OK)
-			fail(upload, 400, "The body is no gzip data");
+			fail_upload(upload, 400, "The body is no gzip data");
 	}
 	if (upload->inflated && z->avail_in > 0)
-		fail(upload, 400, "The body goes on behind its gzip data");
+		fail_upload(upload, 400, "The body goes on behind its gzip data");
 	return upload->failed ? data.len : data.len - z->avail_in;
 }
 
@@ -299,14 +299,14 @@ static void finish(struct upload *upload)
 	if (upload->failed)
 		return;
 	if (upload->is_gzip && !upload->inflated) {
-		fail(upload, 400, "The gzip data is not complete");
+		fail_upload(upload, 400, "The gzip data is not complete");
 		return;
 	}
 	/* The file of a part that is not whole is never ended, and so not written. */
 	if (!upload->form) {
 		end_file(upload);
 	} else if (!multipart_is_whole(upload->form) || upload->files == 0) {
-		fail(upload, 400, "The body is no whole multipart/form-data");
+		fail_upload(upload, 400, "The body is no whole multipart/form-data");
 		return;
 	}
 	upload->body_over = true;
@@ -372,11 +372,11 @@ static bool read_head(struct upload *upload)
 		add_metadata(upload, head->fields[i].name, head->fields[i].value);
 	if (encoding && strcasecmp(encoding, "identity") != 0) {
 		if (strcasecmp(encoding, "gzip") != 0) {
-			fail(upload, 415, "Content-Encoding must be gzip or identity");
+			fail_upload(upload, 415, "Content-Encoding must be gzip or identity");
 			return false;
 		}
 		if (inflateInit2(&upload->inflating, 16 + MAX_WBITS) != Z_OK) {
-			fail(upload, 503, "The gate has no memory for this request");
+			fail_upload(upload, 503, "The gate has no memory for this request");
 			return false;
 		}
 		upload->is_gzip = true;
@@ -385,13 +385,13 @@ static bool read_head(struct upload *upload)
 		int r = multipart_new(type, &part_events, upload, &upload->form);
 
 		if (r < 0) {
-			fail(upload, r == -EINVAL ? 400 : 503,
+			fail_upload(upload, r == -EINVAL ? 400 : 503,
 				r == -EINVAL ? "Content-Type has no boundary"
 					     : "The gate has no memory for this request");
 			return false;
 		}
 	} else if (upload->query_path == NULL || upload->query_path[0] == '\0') {
-		fail(upload, 400, "path is required");
+		fail_upload(upload, 400, "path is required");
 		return false;
 	}
 	return true;

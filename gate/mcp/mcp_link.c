@@ -55,7 +55,7 @@ void mcp_link_close(struct mcp_link *link)
 		link_free(link);
 }
 
-static void fail(struct mcp_link *link, unsigned status, const char *message)
+static void fail_mcp_link(struct mcp_link *link, unsigned status, const char *message)
 {
 	link->callbacks->closed(link->context, status, message);
 }
@@ -71,7 +71,7 @@ static void on_workspace(struct mcp_link *link, struct text line)
 	unsigned status = 400;
 
 	if (mcp_message_read(line, &bounds, &message, &text) != 0) {
-		fail(link, 502, "cloisterd answered what the gate does not understand");
+		fail_mcp_link(link, 502, "cloisterd answered what the gate does not understand");
 		return;
 	}
 	if (mcp_message_error(&message) == 0) {
@@ -84,7 +84,7 @@ static void on_workspace(struct mcp_link *link, struct text line)
 			status = 503;
 		else if (code && strcmp(code, "FORBIDDEN") == 0)
 			status = 403;
-		fail(link, status, text ? text : "the workspace cannot be opened");
+		fail_mcp_link(link, status, text ? text : "the workspace cannot be opened");
 	}
 	mcp_message_done(&message);
 }
@@ -115,7 +115,7 @@ static void read_lines(struct mcp_link *link)
 		link->scanned = 0;
 	}
 	if (!link->closing && link->scanned > LIMIT_CLIENT_MEMORY_BYTES)
-		fail(link, 502, "cloisterd's answer is too long");
+		fail_mcp_link(link, 502, "cloisterd's answer is too long");
 }
 
 static void on_readable(struct bufferevent *stream, void *context)
@@ -134,7 +134,7 @@ static void on_event(struct bufferevent *stream, short what, void *context)
 {
 	(void)stream;
 	(void)what;
-	fail(context, 503, "cloisterd closed the connection");
+	fail_mcp_link(context, 503, "cloisterd closed the connection");
 }
 
 /* Asks for the workspace, and from then on for nothing but MCP. */
@@ -164,7 +164,7 @@ static void on_bound(int fd, int error, void *context)
 
 	link->opening = NULL;
 	if (error < 0) {
-		fail(link, error == -EACCES ? 403 : 503,
+		fail_mcp_link(link, error == -EACCES ? 403 : 503,
 			error == -EACCES ? "the key's tenant does not use the gate"
 					 : "cloisterd cannot be reached now");
 		return;
@@ -172,14 +172,14 @@ static void on_bound(int fd, int error, void *context)
 	link->stream = bufferevent_socket_new(link->gate->base, fd, BEV_OPT_CLOSE_ON_FREE);
 	if (!link->stream) {
 		close_fd(&fd);
-		fail(link, 503, "memory is out");
+		fail_mcp_link(link, 503, "memory is out");
 		return;
 	}
 	link->gate->links++;
 	bufferevent_setcb(link->stream, on_readable, NULL, on_event, link);
 	bufferevent_set_max_single_read(link->stream, LIMIT_GATE_RELAY_BYTES);
 	if (ask(link) < 0 || bufferevent_enable(link->stream, EV_READ | EV_WRITE) < 0)
-		fail(link, 503, "memory is out");
+		fail_mcp_link(link, 503, "memory is out");
 }
 
 int mcp_link_open(struct gate *gate, const struct gate_identity *identity, const char *workspace,

@@ -79,7 +79,7 @@ static void exchange_free(void *state)
 	free(exchange);
 }
 
-static void fail(struct exchange *exchange, const char *why)
+static void fail_exchange(struct exchange *exchange, const char *why)
 {
 	struct op *op = exchange->op;
 
@@ -299,7 +299,7 @@ static void switch_protocol(struct exchange *exchange)
 	http_transfer_close(exchange->gate, &exchange->transfer);
 	exchange->is_complete = true;
 	if (exchange->why)
-		fail(exchange, exchange->why);
+		fail_exchange(exchange, exchange->why);
 	else
 		gate_answer_upgrade(request, "websocket", on_taken, on_client_lost, exchange);
 }
@@ -311,7 +311,7 @@ static void on_progress(struct http_transfer *transfer)
 	if (exchange->why) {
 		http_transfer_close(exchange->gate, transfer);
 		exchange->is_complete = true;
-		fail(exchange, exchange->why);
+		fail_exchange(exchange, exchange->why);
 	} else if (status_of(exchange) == 101) {
 		switch_protocol(exchange);
 	} else {
@@ -325,7 +325,7 @@ static void end_answer(struct exchange *exchange)
 {
 	take_head(exchange);
 	if (exchange->why)
-		fail(exchange, exchange->why);
+		fail_exchange(exchange, exchange->why);
 	else if (exchange->is_begun)
 		gate_answer_end(exchange->op->request);
 }
@@ -341,8 +341,9 @@ static void on_done(struct http_transfer *transfer, CURLcode result)
 	else if (exchange->is_begun)
 		gate_answer_abort(exchange->op->request);
 	else
-		fail(exchange, exchange->why ? exchange->why
-					     : "broke off, or does not answer as HTTP has it");
+		fail_exchange(exchange, exchange->why
+						? exchange->why
+						: "broke off, or does not answer as HTTP has it");
 }
 
 static void on_body_end(struct gate_request *request)

@@ -204,7 +204,7 @@ static void take_out(struct spawner_link *link, struct pending_cell *pending)
 }
 
 /* Its requester is told that the request has failed. */
-static void fail(
+static void fail_pending_cell(
 	struct spawner_link *link, struct pending_cell *pending, int error, struct text step)
 {
 	int none[SPAWNER_OPENED_MOST];
@@ -381,7 +381,7 @@ static void answer_all(struct spawner_link *link)
 	struct pending_cell *pending;
 
 	while ((pending = LIST_FIRST(&link->pending)))
-		fail(link, pending, -ECONNRESET,
+		fail_pending_cell(link, pending, -ECONNRESET,
 			TEXT_LITERAL("ask cloister-spawner, which has ended"));
 }
 
@@ -491,7 +491,7 @@ static void give_turns(struct spawner_link *link)
 		int r = send_now(link, pending);
 
 		if (r < 0)
-			fail(link, pending, r, TEXT_LITERAL("ask cloister-spawner"));
+			fail_pending_cell(link, pending, r, TEXT_LITERAL("ask cloister-spawner"));
 		else
 			await_answer(link);
 	}

@@ -19,7 +19,7 @@
  */
 static int told = -1, attached = -1;
 
-static _Noreturn void fail(const char *what)
+static _Noreturn void fail_detach(const char *what)
 {
 	log_error("--detach: %s: %s", what, strerror(errno));
 	exit(1);
@@ -31,10 +31,10 @@ static void leave(void)
 	pid_t pid;
 
 	if (setsid() < 0)
-		fail("setsid");
+		fail_detach("setsid");
 	pid = fork();
 	if (pid < 0)
-		fail("fork");
+		fail_detach("fork");
 	if (pid > 0)
 		_exit(0);
 }
@@ -61,7 +61,7 @@ static void end_with_other_end(int fd)
 	struct pollfd pipe = {.fd = fd};
 
 	if (fcntl(fd, F_SETOWN, getpid()) < 0 || fcntl(fd, F_SETFL, O_ASYNC) < 0)
-		fail("fcntl");
+		fail_detach("fcntl");
 	/* It was killed before. */
 	if (poll(&pipe, 1, 0) != 0)
 		exit(1);
@@ -73,10 +73,10 @@ void detach_begin(void)
 	pid_t child;
 
 	if (pipe2(tell, O_CLOEXEC) < 0 || pipe2(attach, O_CLOEXEC) < 0)
-		fail("pipe2");
+		fail_detach("pipe2");
 	child = fork();
 	if (child < 0)
-		fail("fork");
+		fail_detach("fork");
 	if (child > 0) {
 		close(tell[1]);
 		close(attach[1]);

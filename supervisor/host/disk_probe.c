@@ -47,9 +47,9 @@ static const char *how_to_count(long type)
 	}
 }
 
-static bool fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static bool fail_disk_probe(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-static bool fail(const char *format, ...)
+static bool fail_disk_probe(const char *format, ...)
 {
 	va_list arguments;
 
@@ -102,20 +102,22 @@ static bool ids_have_limits(
 	int status;
 
 	if (classes->count == 0)
-		return fail("set disk_classes in [cloister], then " APPLY);
+		return fail_disk_probe("set disk_classes in [cloister], then " APPLY);
 	if (disk_classes_ids(classes) > disk_classes_managed(range->count).count)
-		return fail("disk_classes has more ids than there are for managed workspaces: "
-			    "make the classes smaller, or the range in /etc/subuid larger");
+		return fail_disk_probe(
+			"disk_classes has more ids than there are for managed workspaces: "
+			"make the classes smaller, or the range in /etc/subuid larger");
 	if (!id_range_can_map())
-		return fail("the limits of the ids cannot be looked at: start cloisterd with "
-			    "CAP_SETUID and CAP_SETGID (AmbientCapabilities= in its unit)");
+		return fail_disk_probe(
+			"the limits of the ids cannot be looked at: start cloisterd with "
+			"CAP_SETUID and CAP_SETGID (AmbientCapabilities= in its unit)");
 	pid = fork();
 	if (pid == 0)
 		_exit(all_have_limits(fd, classes, range) ? 0 : 1);
 	if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
 		WEXITSTATUS(status) == 0)
 		return true;
-	return fail("ids of disk_classes lack the limits of their class: " APPLY);
+	return fail_disk_probe("ids of disk_classes lack the limits of their class: " APPLY);
 }
 
 static bool probe(
@@ -126,17 +128,20 @@ static bool probe(
 	struct statfs file_system;
 
 	if (fd < 0 || fstatfs(fd, &file_system) < 0)
-		return fail("the state directory cannot be looked at: %s", strerror(errno));
+		return fail_disk_probe(
+			"the state directory cannot be looked at: %s", strerror(errno));
 	if (!disk_quota_is_counted(fd))
-		return fail("the file system of the state directory counts no user's quota: %s",
+		return fail_disk_probe(
+			"the file system of the state directory counts no user's quota: %s",
 			how_to_count((long)file_system.f_type));
 	if (!disk_quota_is_enforced(fd))
-		return fail("the file system of the state directory counts, and enforces no limits "
-			    "yet: " APPLY);
+		return fail_disk_probe(
+			"the file system of the state directory counts, and enforces no limits "
+			"yet: " APPLY);
 	if (range)
 		return ids_have_limits(fd, classes, range);
 	return disk_quota_holds(fd, &quota) ||
-	       fail("the user that cloisterd runs as has no quota: setquota(8)");
+	       fail_disk_probe("the user that cloisterd runs as has no quota: setquota(8)");
 }
 
 void disk_probe(

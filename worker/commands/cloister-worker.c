@@ -125,7 +125,7 @@ static int get_ready(struct channel *channel, struct worker_setup *setup,
 	return r < 0 ? r : command_table_new(channel->out, setup, cgroups, ret);
 }
 
-static int fail(struct channel *channel, const char *step, int error)
+static int fail_worker_setup(struct channel *channel, const char *step, int error)
 {
 	setup_report_failure(channel, COMMAND_FAILED, 0, step, error);
 	return 1;
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 	if (spare_kind(argv) != SPARE_NONE)
 		r = worker_setup_ahead(&setup, spare_kind(argv) == SPARE_WITH_IDS, &step);
 	if (r < 0)
-		return fail(&channel, step, r);
+		return fail_worker_setup(&channel, step, r);
 	r = setup_for_workspace(argc, argv, FD_WORKER_TREE, FD_WORKER_HOME, &assignment);
 	if (r < 0)
 		return r == -EPIPE ? 0 : 1;
@@ -175,7 +175,7 @@ int main(int argc, char **argv)
 	if (r == 0 && signal_fd < 0)
 		r = -errno;
 	if (r < 0)
-		return fail(&channel, step, r);
+		return fail_worker_setup(&channel, step, r);
 	r = get_ready(&channel, &setup, &cgroups, &table);
 	if (r == 0) {
 		struct unotify notify = {.listener = setup.listener, .cookie = setup.cookie};

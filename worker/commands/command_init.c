@@ -194,7 +194,7 @@ static bool withdraw(struct command_report *report)
 	return atomic_compare_exchange_strong(&report->go, &expected, COMMAND_INIT_WITHDRAWN);
 }
 
-static void fail(struct command_report *report, long error)
+static void fail_command(struct command_report *report, long error)
 {
 	report->ended.launch_error = (uint32_t)-error;
 	report->ended.end = COMMAND_END_NOT_BEGUN;
@@ -268,7 +268,7 @@ static _Noreturn __attribute__((no_sanitize_address)) void become_shell(
 	}
 	if (r >= 0)
 		r = exec_shell(&init->start);
-	fail(init->report, r);
+	fail_command(init->report, r);
 	exit_now(127);
 }
 
@@ -690,7 +690,7 @@ static int command_init(void *context)
 	if (r == 0)
 		r = start_shell(init);
 	if (r < 0) {
-		fail(report, r);
+		fail_command(report, r);
 	} else {
 		if (init->start.gives_input)
 			give_input(init);

@@ -20,7 +20,7 @@
 #include <errno.h>
 #include <signal.h>
 
-static int fail(struct channel *channel, const char *step, int error)
+static int fail_files_setup(struct channel *channel, const char *step, int error)
 {
 	setup_report_failure(channel, FILES_FAILED, 0, step, error);
 	return 1;
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 	ahead = spare_kind(argv) != SPARE_NONE;
 	r = files_setup_ahead(&root, &step);
 	if (r < 0)
-		return fail(&channel, step, r);
+		return fail_files_setup(&channel, step, r);
 	if (ahead)
 		files_setup_done(&root);
 	r = setup_for_workspace(argc, argv, FD_FILES_TREE, FD_FILES_LAYERS, &assignment);
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 	root.visible = text_from(assignment->path);
 	r = files_setup(&root, &step);
 	if (r < 0)
-		return fail(&channel, step, r);
+		return fail_files_setup(&channel, step, r);
 	r = tell_ready(&channel, &root);
 	files_setup_done(&root);
 	/* Requests that arrive during set-up wait in the channel. */

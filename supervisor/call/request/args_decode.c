@@ -28,11 +28,11 @@ struct subject {
 	struct notes *notes; /* NULL: values of another type are refused */
 };
 
-static enum tool_error fail(const struct subject *subject, enum tool_error error, const char *name,
-	const char *format, ...) __attribute__((format(printf, 4, 5)));
+static enum tool_error fail_argument(const struct subject *subject, enum tool_error error,
+	const char *name, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-static enum tool_error fail(const struct subject *subject, enum tool_error error, const char *name,
-	const char *format, ...)
+static enum tool_error fail_argument(const struct subject *subject, enum tool_error error,
+	const char *name, const char *format, ...)
 {
 	_cleanup_free_ char *rest = NULL;
 	struct text shown = {name, strnlen(name, NAME_SHOWN_BYTES)};
@@ -67,15 +67,17 @@ static enum tool_error decode_string(const struct subject *subject, const struct
 	struct text text;
 
 	if (!json_object_is_type(value, json_type_string))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name, "must be a string");
+		return fail_argument(
+			subject, TOOL_INVALID_ARGUMENTS, param->name, "must be a string");
 	text = string_text(value);
 	if (text.len > (uint64_t)param->max)
-		return fail(subject, param->too_long, param->name,
+		return fail_argument(subject, param->too_long, param->name,
 			"must be at most %" PRId64 " bytes long", named_max);
 	if (text.len < (uint64_t)param->min)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name, "must not be empty");
+		return fail_argument(
+			subject, TOOL_INVALID_ARGUMENTS, param->name, "must not be empty");
 	if (!param->nul_allowed && text_has_nul(text))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name,
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, param->name,
 			"must not hold a NUL character");
 	*ret_text = text;
 	return TOOL_OK;
@@ -147,9 +149,9 @@ static enum tool_error decode_integer(const struct subject *subject, const struc
 		return TOOL_OK;
 	}
 	if (param->max == INT64_MAX)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name,
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, param->name,
 			"must be an integer of at least %" PRId64, param->min);
-	return fail(subject, TOOL_INVALID_ARGUMENTS, param->name,
+	return fail_argument(subject, TOOL_INVALID_ARGUMENTS, param->name,
 		"must be an integer from %" PRId64 " to %" PRId64, param->min, param->max);
 }
 
@@ -167,7 +169,8 @@ static enum tool_error decode_boolean(const struct subject *subject, const struc
 		text = string_text(value);
 	is_true = text_equal(text, TEXT_LITERAL("true"));
 	if (!is_true && !text_equal(text, TEXT_LITERAL("false")))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, param->name, "must be true or false");
+		return fail_argument(
+			subject, TOOL_INVALID_ARGUMENTS, param->name, "must be true or false");
 	notes_add(subject->notes, "\"%s\" was taken as %s; give it without quotes", param->name,
 		is_true ? "true" : "false");
 	*ret_value = is_true;
@@ -184,7 +187,7 @@ static enum tool_error edit_text(const struct subject *subject, struct json_obje
 		*bytes += string_text(value).len;
 		return TOOL_OK;
 	}
-	return fail(subject, TOOL_INVALID_ARGUMENTS, "edits",
+	return fail_argument(subject, TOOL_INVALID_ARGUMENTS, "edits",
 		"must be a list of objects like {\"old\": \"text\", \"new\": \"text\"}; \"%s\" of "
 		"number %zu is %s",
 		name, number, value ? "not a string" : "missing");
@@ -231,23 +234,23 @@ static enum tool_error decode_edit(
 	old_text = json_object_object_get(edit, "old");
 	new_text = json_object_object_get(edit, "new");
 	if (string_text(old_text).len == 0)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, "edits",
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, "edits",
 			"must say what to replace: \"old\" of number %zu is empty; give the line "
 			"before or after which to insert, or use write_file for a new file",
 			number);
 	if (text_equal(string_text(old_text), string_text(new_text)))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, "edits",
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, "edits",
 			"must change something: \"old\" and \"new\" of number %zu are the same",
 			number);
 	if (json_object_object_get_ex(edit, "all", &all) &&
 		!json_object_is_type(all, json_type_boolean))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, "edits",
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, "edits",
 			"must have true or false as \"all\"; number %zu has not", number);
 	json_object_object_foreach (edit, name, value) {
 		(void)value;
 		if (strcmp(name, "old") != 0 && strcmp(name, "new") != 0 &&
 			strcmp(name, "all") != 0)
-			return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+			return fail_argument(subject, TOOL_INVALID_ARGUMENTS, name,
 				"is not known in an edit; use \"old\", \"new\", \"all\"");
 	}
 	return TOOL_OK;
@@ -259,12 +262,12 @@ static enum tool_error decode_edits(const struct subject *subject, const char *n
 	size_t bytes = 0, count;
 
 	if (!json_object_is_type(value, json_type_array))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, name,
 			"must be a list of objects like {\"old\": \"text\", \"new\": \"text\"}");
 	count = json_object_array_length(value);
 	if (count == 0 || count > LIMIT_EDITS)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, name, "must have from 1 to %d edits",
-			LIMIT_EDITS);
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, name,
+			"must have from 1 to %d edits", LIMIT_EDITS);
 	for (size_t i = 0; i < count; i++) {
 		enum tool_error error =
 			decode_edit(subject, json_object_array_get_idx(value, i), i + 1, &bytes);
@@ -273,7 +276,7 @@ static enum tool_error decode_edits(const struct subject *subject, const char *n
 			return error;
 	}
 	if (bytes > LIMIT_EDIT_BYTES)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, name,
 			"must have at most %llu bytes in all; make several calls",
 			LIMIT_EDIT_BYTES);
 	*ret_edits = value;
@@ -320,16 +323,16 @@ static enum tool_error unknown_argument(const struct subject *subject, const str
 		len += (size_t)snprintf(known + len, sizeof(known) - len, "%s\"%s\"",
 			i > 0 ? ", " : "", tool->params[i].name);
 	if (len == 0)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, name,
 			"is not known; this tool takes no arguments");
 	if (tool->id == TOOL_RUN_COMMAND && args_is_directory(name))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, name,
 			"is not known; begin the command with it: {\"command\": \"cd DIRECTORY "
 			"&& make\"}");
 	if (nearest && !json_object_object_get_ex(arguments, nearest->name, NULL))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, name,
 			"is not known; use %s; did you mean \"%s\"?", known, nearest->name);
-	return fail(subject, TOOL_INVALID_ARGUMENTS, name, "is not known; use %s", known);
+	return fail_argument(subject, TOOL_INVALID_ARGUMENTS, name, "is not known; use %s", known);
 }
 
 /* An argument under another name, and the parameter that the name means. */
@@ -350,7 +353,7 @@ static enum tool_error use_alias(const struct subject *subject, struct json_obje
 		if (uses[i].param == use.param)
 			other = uses[i].name;
 	if (other)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, use.name,
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, use.name,
 			"means the same as \"%.*s\"; give only \"%s\"", NAME_SHOWN_BYTES, other,
 			use.param->name);
 	uses[(*count)++] = use;
@@ -476,13 +479,13 @@ enum tool_error args_decode(const struct tool *tool, struct json_object *argumen
 	for (size_t i = 0; i < count; i++)
 		if (tool->params[i].required &&
 			!json_object_object_get(arguments, tool->params[i].name))
-			return fail(&subject, TOOL_INVALID_ARGUMENTS, tool->params[i].name,
+			return fail_argument(&subject, TOOL_INVALID_ARGUMENTS, tool->params[i].name,
 				tool->params[i].type == PARAM_EDITS
 					? "is required: a list of objects like {\"old\": "
 					  "\"text\", \"new\": \"text\"}"
 					: "is required");
 	if (args.end_line > 0 && args.start_line > args.end_line)
-		return fail(&subject, TOOL_INVALID_ARGUMENTS, "end_line",
+		return fail_argument(&subject, TOOL_INVALID_ARGUMENTS, "end_line",
 			"must not be less than \"start_line\"");
 	*ret_args = args;
 	return TOOL_OK;
@@ -566,7 +569,7 @@ static enum tool_error decode_choice(const struct subject *subject, const struct
 		text = string_text(value);
 	*field = text_equal(text, text_from(choice->yes));
 	if (!*field && !text_equal(text, text_from(choice->no)))
-		return fail(subject, TOOL_INVALID_ARGUMENTS, choice->name,
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, choice->name,
 			"must be \"%s\" or \"%s\"", choice->no, choice->yes);
 	return TOOL_OK;
 }
@@ -579,7 +582,7 @@ static enum tool_error decode_env(
 		buffer, sizeof(buffer));
 
 	if (fault)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, "env", "%s", fault);
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, "env", "%s", fault);
 	options->env = value;
 	return TOOL_OK;
 }
@@ -594,7 +597,7 @@ static enum tool_error decode_key(const struct subject *subject, const char *nam
 	if (json_object_is_type(value, json_type_string))
 		key = string_text(value);
 	if (key.len < 1 || key.len > LIMIT_KEY_BYTES || strspn(key.data, all) != key.len)
-		return fail(subject, TOOL_INVALID_ARGUMENTS, name,
+		return fail_argument(subject, TOOL_INVALID_ARGUMENTS, name,
 			"must be 1 to %d of the characters A-Z, a-z, 0-9, \".\", \"_\", \":\" and "
 			"\"-\"",
 			LIMIT_KEY_BYTES);
@@ -620,7 +623,7 @@ static enum tool_error decode_option(const struct subject *subject, const char *
 		return value ? decode_key(subject, name, value, &options->forget_key) : TOOL_OK;
 	if (strcmp(name, "env") == 0)
 		return value ? decode_env(subject, value, options) : TOOL_OK;
-	return fail(subject, TOOL_INVALID_ARGUMENTS, name, "is not known");
+	return fail_argument(subject, TOOL_INVALID_ARGUMENTS, name, "is not known");
 }
 
 void options_defaults(struct call_options *ret_options)
@@ -648,30 +651,30 @@ int options_decode(const struct tool *tool, struct json_object *options,
 		}
 	}
 	if (decoded.stream_bytes && !decoded.stream) {
-		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "stream_bytes",
+		(void)fail_argument(&subject, TOOL_INVALID_ARGUMENTS, "stream_bytes",
 			"says how output is streamed: give \"stream\" too");
 		return -EINVAL;
 	}
 	if (decoded.key.data && decoded.stdin_stream) {
-		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "key",
+		(void)fail_argument(&subject, TOOL_INVALID_ARGUMENTS, "key",
 			"cannot be used with \"stdin_stream\", whose input is not part of the "
 			"call; "
 			"give the input as \"stdin\"");
 		return -EINVAL;
 	}
 	if (decoded.key.data && text_equal(decoded.key, decoded.forget_key)) {
-		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "forget_key",
+		(void)fail_argument(&subject, TOOL_INVALID_ARGUMENTS, "forget_key",
 			"must be the key of an earlier call, whose answer has come, not \"key\"");
 		return -EINVAL;
 	}
 	if (decoded.yield_ms > 0 && decoded.stdin_stream) {
-		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "yield_ms",
+		(void)fail_argument(&subject, TOOL_INVALID_ARGUMENTS, "yield_ms",
 			"cannot be used with \"stdin_stream\", whose input ends with the call; use "
 			"session.start with \"stdin\"");
 		return -EINVAL;
 	}
 	if (decoded.preview && (decoded.key.data || decoded.yield_ms > 0)) {
-		(void)fail(&subject, TOOL_INVALID_ARGUMENTS, "transaction",
+		(void)fail_argument(&subject, TOOL_INVALID_ARGUMENTS, "transaction",
 			"cannot be used with \"%s\": what a preview has done counts only when it "
 			"is committed",
 			decoded.key.data ? "key" : "yield_ms");

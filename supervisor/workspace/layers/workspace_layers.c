@@ -181,7 +181,7 @@ static void finish(struct workspace *workspace)
 	free(swap);
 }
 
-static void fail(struct workspace_swap *swap, enum tool_error error, const char *why)
+static void fail_swap(struct workspace_swap *swap, enum tool_error error, const char *why)
 {
 	swap->error = error;
 	free(swap->why);
@@ -194,7 +194,7 @@ static void undo(struct workspace *workspace, enum tool_error error, const char 
 {
 	struct workspace_swap *swap = workspace->swap;
 
-	fail(swap, error, why);
+	fail_swap(swap, error, why);
 	workspace->layers = swap->previous;
 	swap->state = SWAP_UNDOING;
 	cell_replace(workspace->cell, true);
@@ -259,7 +259,7 @@ static void commit_unseen(struct workspace *workspace)
 
 	if (r < 0) {
 		workspace->layers = workspace->swap->previous;
-		fail(workspace->swap, tool_error_from_errno(-r), NULL);
+		fail_swap(workspace->swap, tool_error_from_errno(-r), NULL);
 	} else {
 		layers_tidy(&place, &workspace->layers);
 	}
@@ -313,7 +313,7 @@ bool workspace_swap_lost(
 	case SWAP_ENDING:
 		/* The kernel holds a killed process: the calls that wait are told so, too. */
 		if (loss == CELL_HELD) {
-			fail(swap, error, why);
+			fail_swap(swap, error, why);
 			finish(workspace);
 		}
 		return false;
@@ -351,7 +351,7 @@ static void on_deadline(void *context)
 		return;
 	}
 	cell_replace(workspace->cell, false);
-	fail(swap, TOOL_BUSY,
+	fail_swap(swap, TOOL_BUSY,
 		"Calls are running in the workspace: wait for them, or cancel them, and try "
 		"again");
 	finish(workspace);
@@ -363,7 +363,7 @@ void workspace_swap_give_up(struct workspace *workspace)
 
 	if (swap->state != SWAP_WAITING || swap->way == SWAP_BACK || !waits_for_calls(workspace))
 		return;
-	fail(swap, TOOL_BUSY, WORKSPACE_SETTLES);
+	fail_swap(swap, TOOL_BUSY, WORKSPACE_SETTLES);
 	finish(workspace);
 }
 

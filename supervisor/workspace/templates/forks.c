@@ -106,7 +106,7 @@ bool forks_are_copied(const struct workspaces *all)
 	return true;
 }
 
-static void fail(struct forking *forking, enum tool_error error, const char *why)
+static void fail_forking(struct forking *forking, enum tool_error error, const char *why)
 {
 	forking->error = error;
 	free(forking->why);
@@ -257,7 +257,7 @@ static void make_some(struct forking *forking)
 		return;
 	reserve(forking, 0);
 	forking->undoing = true;
-	fail(forking, tool_error_from_errno(-r), NULL);
+	fail_forking(forking, tool_error_from_errno(-r), NULL);
 }
 
 /* Makes or takes back the next ones. The others follow in slices of their own. */
@@ -325,7 +325,7 @@ static void name_copies(struct forking *forking)
 	/* Others have made workspaces meanwhile. */
 	if (managed_quota_check_many(forking->all->managed_fd, forking->tenant, forking->count,
 		    &refusal) != TOOL_OK) {
-		fail(forking, refusal.error, refusal_text(&refusal));
+		fail_forking(forking, refusal.error, refusal_text(&refusal));
 		return;
 	}
 
@@ -346,11 +346,11 @@ static void name_copies(struct forking *forking)
 			forking->copies[i].name[0] = '\0';
 	}
 	if (r == -EEXIST)
-		fail(forking, TOOL_BUSY,
+		fail_forking(forking, TOOL_BUSY,
 			"A workspace of the name of a fork was made meanwhile: fork again, or with "
 			"another prefix");
 	else if (r < 0)
-		fail(forking, tool_error_from_errno(-r), NULL);
+		fail_forking(forking, tool_error_from_errno(-r), NULL);
 }
 
 static const char taken_over[] =
@@ -368,10 +368,10 @@ static void on_copied(void *context, int error, struct text step)
 	forking->done++;
 	if (error < 0) {
 		copy_failed(error, step, &refusal);
-		fail(forking, refusal.error, refusal_text(&refusal));
+		fail_forking(forking, refusal.error, refusal_text(&refusal));
 	} else if (forking->done < forking->count && forking->all->retiring) {
 		/* The other generation may give the id of the next one to a workspace, too. */
-		fail(forking, TOOL_BUSY, taken_over);
+		fail_forking(forking, TOOL_BUSY, taken_over);
 	} else if (forking->done < forking->count) {
 		copy_next(forking);
 		return;
@@ -401,7 +401,7 @@ static void copy_next(struct forking *forking)
 		return;
 	}
 	forking->done++;
-	fail(forking, tool_error_from_errno(-r), NULL);
+	fail_forking(forking, tool_error_from_errno(-r), NULL);
 	loop_turn_defer(&forking->tell);
 }
 
@@ -413,7 +413,7 @@ static void on_loaded(void *context, int error, struct text step)
 
 	forking->loading = false;
 	if (forking->all->retiring) {
-		fail(forking, TOOL_BUSY, taken_over);
+		fail_forking(forking, TOOL_BUSY, taken_over);
 	} else if (error == 0) {
 		forking->in_memory = true;
 		begin_layers(forking);

@@ -91,7 +91,7 @@ static bool fail_hunk(
 }
 
 /* The same for a failure that is no hunk's. */
-static bool fail(struct attempt *attempt, const struct work *work, enum tool_error error,
+static bool fail_patch(struct attempt *attempt, const struct work *work, enum tool_error error,
 	const char *sentence)
 {
 	struct patch_failure failure = {.error = error, .kind = "file"};
@@ -113,7 +113,7 @@ static bool refuse_link(struct attempt *attempt, const struct work *work)
 			TOOL_OK ||
 		fstat(fd, &st) < 0 || !S_ISLNK(st.st_mode))
 		return true;
-	return fail(attempt, work, TOOL_NOT_A_REGULAR_FILE,
+	return fail_patch(attempt, work, TOOL_NOT_A_REGULAR_FILE,
 		"it is a symbolic link; move or delete it by run_command, or patch its target");
 }
 
@@ -139,18 +139,19 @@ static bool read_source(struct attempt *attempt, struct work *work)
 	int r;
 
 	if (error != TOOL_OK)
-		return fail(attempt, work, error,
+		return fail_patch(attempt, work, error,
 			near_paths_sentence(attempt->request->root, path, error, sentence));
 	if ((uint64_t)work->status.st_size > LIMIT_PATCH_BYTES - attempt->before)
-		return fail(attempt, work, TOOL_FILE_TOO_LARGE,
+		return fail_patch(attempt, work, TOOL_FILE_TOO_LARGE,
 			"the patch's files have more than 16 MiB; make several patches, or use "
 			"run_command");
 	r = file_source_read(&work->source);
 	if (r == -EAGAIN)
-		return fail(attempt, work, TOOL_STALE_FILE,
+		return fail_patch(attempt, work, TOOL_STALE_FILE,
 			"another process writes to the file; patch it when it is complete");
 	if (r < 0)
-		return fail(attempt, work, tool_error_from_errno(-r), tool_errno_sentence(-r));
+		return fail_patch(
+			attempt, work, tool_error_from_errno(-r), tool_errno_sentence(-r));
 	attempt->before += work->source.len;
 	return true;
 }
@@ -184,7 +185,7 @@ static bool plan_file(struct attempt *attempt, struct work *work)
 	}
 	attempt->after += work->content.len;
 	if (attempt->after > LIMIT_PATCH_BYTES)
-		return fail(attempt, work, TOOL_FILE_TOO_LARGE,
+		return fail_patch(attempt, work, TOOL_FILE_TOO_LARGE,
 			"the patch's files would have more than 16 MiB; make several patches");
 	return true;
 }
@@ -203,12 +204,12 @@ static bool find_old(struct attempt *attempt, struct work *work, size_t index)
 	if (error == TOOL_OK)
 		error = file_write_examine(&work->place, &old);
 	if (error != TOOL_OK)
-		return fail(attempt, work, error, NULL);
+		return fail_patch(attempt, work, error, NULL);
 	work->number = number_of(attempt, LIMIT_PATCH_FILES + index);
 	snprintf(work->temporary, sizeof(work->temporary), ".cloister-%016" PRIx64, work->number);
 	work->marks = dir_mark_call(work->place.parent, work->number);
 	if (work->marks < 0 && work->marks != -EOPNOTSUPP)
-		return fail(attempt, work, tool_error_from_errno(-work->marks), NULL);
+		return fail_patch(attempt, work, tool_error_from_errno(-work->marks), NULL);
 	if (work->marks < 0)
 		work->marks = -1;
 	return true;
@@ -228,14 +229,14 @@ static bool stage_new(struct attempt *attempt, struct work *work, size_t index)
 
 	if (file_write_begin(
 		    attempt->request->root, &request, number_of(attempt, index), &work->staged) < 0)
-		return fail(attempt, work, TOOL_EXECUTION_ERROR, NULL);
+		return fail_patch(attempt, work, TOOL_EXECUTION_ERROR, NULL);
 	if (replaces)
 		file_write_expect(work->staged, work->source.fd, file_source_text(&work->source));
 	file_write_append(work->staged, work->content.data, work->content.len);
 	if (file_write_prepare(work->staged, !replaces, work->place.parent, work->place.name,
 		    file->operation == FILES_MOVE ? &work->status : NULL) == TOOL_OK)
 		return true;
-	return fail(attempt, work, work->staged->error, file_write_sentence(work->staged));
+	return fail_patch(attempt, work, work->staged->error, file_write_sentence(work->staged));
 }
 
 static bool stage(struct attempt *attempt, struct work *work, size_t index)
@@ -281,7 +282,7 @@ static bool refuse_twice(struct attempt *attempt, const struct work *work)
 			"file "
 			"below one header",
 			(int)(path.len < SHOWN_BYTES ? path.len : SHOWN_BYTES), path.data);
-		return fail(attempt, work, TOOL_INVALID_ARGUMENTS, sentence);
+		return fail_patch(attempt, work, TOOL_INVALID_ARGUMENTS, sentence);
 	}
 	return true;
 }

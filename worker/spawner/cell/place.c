@@ -62,7 +62,7 @@ bool place_is_apart(const struct place *place, int managed)
 	       !directory_parents_any(managed, is_same_directory, &place->stat);
 }
 
-static void fail(struct place *place, int error, const char *step)
+static void fail_place(struct place *place, int error, const char *step)
 {
 	place->error = error;
 	snprintf(place->step, sizeof(place->step), "%s", step);
@@ -136,7 +136,7 @@ void place_look_up(struct place *place, int base, const char *path, bool below, 
 	if (set_effective(true) < 0)
 		_exit(1);
 	if (r < 0)
-		fail(place, r, "look the directory up");
+		fail_place(place, r, "look the directory up");
 }
 
 /*
@@ -249,7 +249,7 @@ void place_look_again(struct place *place, int checked, const char *readonly, bo
 
 	if (r < 0) {
 		close_fd(&place->root);
-		fail(place, r, "open the workspace's root");
+		fail_place(place, r, "open the workspace's root");
 		return;
 	}
 	list_parents(place);
@@ -258,7 +258,7 @@ void place_look_again(struct place *place, int checked, const char *readonly, bo
 	if (place->error == 0)
 		r = clone_trees(place);
 	if (r < 0)
-		fail(place, r, "clone the workspace's mounts");
+		fail_place(place, r, "clone the workspace's mounts");
 }
 
 int place_open(int managed, const char *beside, const char *tenant, const char *name)

@@ -270,7 +270,7 @@ static pid_t begin_memory_template(struct template_memory *memory, struct memory
 	return r;
 }
 
-static void fail(
+static void fail_memory_template(
 	struct template_memory *memory, struct memory_template *template, int r, const char *step)
 {
 	uint64_t us = template->began_ms ? (monotonic_ms() - template->began_ms) * 1000 : 0;
@@ -422,7 +422,7 @@ void template_memory_load(
 	if (template->job.turn.state != FAIR_NOWHERE)
 		job_queue_go_on(&memory->loads);
 	else if (job_add(&memory->loads, &template->job, tenant) < 0)
-		fail(memory, template, -ENOMEM, "load the template into memory");
+		fail_memory_template(memory, template, -ENOMEM, "load the template into memory");
 }
 
 /* The copy is complete. Learns what it takes. */
@@ -484,7 +484,7 @@ static void ended(struct job *job, int r)
 			r = template->tried < most(memory, template->tenant) ? -ENOSPC : -EFBIG;
 	}
 	if (r < 0) {
-		fail(memory, template, r, memory->step);
+		fail_memory_template(memory, template, r, memory->step);
 		return;
 	}
 	template->state = READY;
