@@ -408,7 +408,7 @@ static int check_tenant(const char *tenant, struct cloister *cloister)
 	return cloister_succeeded(reply) ? STATUS_OK : status_of_error(reply);
 }
 
-static int ask(struct wish *wish, struct cloister **cloister)
+static int ask_control(struct wish *wish, struct cloister **cloister)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	int r;
@@ -609,7 +609,7 @@ static int ask_service(int argc, char **argv, struct wish *wish)
 	if (read_operands(argc, argv, wish) < 0)
 		return STATUS_USAGE;
 	if (connect_to_control(wish->socket_path, &cloister) == 0)
-		status = ask(wish, &cloister);
+		status = ask_control(wish, &cloister);
 	/* HAProxy takes no line for no news. */
 	if (wish->agent_check && !wish->json && status == STATUS_NO_SERVICE)
 		print_agent_check(NULL);

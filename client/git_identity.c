@@ -20,7 +20,7 @@
 #define VALUE_SIZE 256
 
 /* Runs git config with @words, and stores the first line that it prints. Returns whether it did. */
-static bool ask(char *const *words, char *const *environment, char value[static VALUE_SIZE])
+static bool ask_git(char *const *words, char *const *environment, char value[static VALUE_SIZE])
 {
 	_cleanup_close_ int out = -1, in = -1;
 	posix_spawn_file_actions_t actions;
@@ -66,7 +66,7 @@ static bool is_set_by(const char *directory, char *const *environment, char *key
 
 	return directory &&
 	       snprintf(file, sizeof(file), "%s/.git/config", directory) < (int)sizeof(file) &&
-	       access(file, R_OK) == 0 && ask(words, environment, value);
+	       access(file, R_OK) == 0 && ask_git(words, environment, value);
 }
 
 void git_identity_read(
@@ -85,7 +85,7 @@ void git_identity_read(
 			(char[]){"config"}, (char[]){"--get"}, key, NULL};
 
 		snprintf(key, sizeof(key), "%s", rows[i].key);
-		if (!ask(words, environment, value) || is_set_by(directory, environment, key))
+		if (!ask_git(words, environment, value) || is_set_by(directory, environment, key))
 			continue;
 		for (size_t name = 0; name < ARRAY_SIZE(rows[i].names); name++)
 			snprintf(ret_identity->variables[count++], GIT_IDENTITY_SIZE, "%s=%s",

@@ -57,7 +57,7 @@ struct interactive {
 };
 
 /* Takes @params. */
-static int ask(struct interactive *run, const char *method, struct json_object *params,
+static int ask_interactive(struct interactive *run, const char *method, struct json_object *params,
 	cloister_reply_handler *on_reply)
 {
 	int r;
@@ -94,7 +94,7 @@ static void end(struct interactive *run, int status)
 		return;
 	}
 	run->signalled = status;
-	if (ask(run, "session.end", json_object_new_object(), ignore) < 0)
+	if (ask_interactive(run, "session.end", json_object_new_object(), ignore) < 0)
 		run->abandoned = true;
 }
 
@@ -113,7 +113,7 @@ static void read_on(struct interactive *run)
 	json_put(params, "max_bytes", json_object_new_int(READ_BYTES));
 	json_put(params, "wait_ms", json_object_new_int(READ_MS));
 	json_put(params, "encoding", json_object_new_string("base64"));
-	r = ask(run, "session.read", params, on_output);
+	r = ask_interactive(run, "session.read", params, on_output);
 	if (r < 0)
 		lose(run, r);
 }
@@ -321,7 +321,7 @@ static void send_size(struct interactive *run)
 	int r;
 
 	run->size = raw_terminal_size();
-	r = ask(run, "session.resize", size_params(run->size), on_sized);
+	r = ask_interactive(run, "session.resize", size_params(run->size), on_sized);
 	run->size_is_due = false;
 	run->sizing = r == 0;
 	if (r < 0)

@@ -39,7 +39,7 @@ static bool tell(struct json_object *diff)
 }
 
 /* A signal that asks us to end does so now, and the end of the connection undoes the changes. */
-static bool ask(void)
+static bool ask_to_apply(void)
 {
 	char answer[16];
 	sigset_t set;
@@ -63,7 +63,7 @@ int preview_decide(struct cloister *cloister, const struct invocation *invocatio
 
 	if (!diff)
 		return status;
-	keep = !invocation->json && tell(diff) && ask();
+	keep = !invocation->json && tell(diff) && ask_to_apply();
 	r = request(cloister, keep ? "transaction.commit" : "transaction.discard",
 		json_object_new_object(), &reply);
 	if (r < 0)

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static long ask(int fd, unsigned command, uid_t uid, void *data)
+static long ask_disk_quota(int fd, unsigned command, uid_t uid, void *data)
 {
 	return syscall(SYS_quotactl_fd, fd, QCMD(command, USRQUOTA), uid, data);
 }
@@ -26,7 +26,7 @@ int disk_quota_get(int fd, uid_t uid, struct disk_quota *ret)
 {
 	struct if_dqblk block = {0};
 
-	if (ask(fd, Q_GETQUOTA, uid, &block) < 0)
+	if (ask_disk_quota(fd, Q_GETQUOTA, uid, &block) < 0)
 		return -errno;
 	*ret = of_block(block.dqb_curspace, block.dqb_bhardlimit, block.dqb_curinodes,
 		block.dqb_ihardlimit);
@@ -37,7 +37,7 @@ static bool has_flag(int fd, unsigned flag)
 {
 	struct fs_quota_statv state = {.qs_version = FS_QSTATV_VERSION1};
 
-	return ask(fd, Q_XGETQSTATV, 0, &state) == 0 && state.qs_flags & flag;
+	return ask_disk_quota(fd, Q_XGETQSTATV, 0, &state) == 0 && state.qs_flags & flag;
 }
 
 bool disk_quota_is_enforced(int fd)
@@ -65,7 +65,7 @@ int disk_quota_enforce(int fd)
 {
 	unsigned flags = FS_QUOTA_UDQ_ENFD;
 
-	return ask(fd, Q_XQUOTAON, 0, &flags) < 0 && errno != EEXIST ? -errno : 0;
+	return ask_disk_quota(fd, Q_XQUOTAON, 0, &flags) < 0 && errno != EEXIST ? -errno : 0;
 }
 
 int disk_quota_set(int fd, uid_t uid, const struct disk_quota *quota)
@@ -76,14 +76,14 @@ int disk_quota_set(int fd, uid_t uid, const struct disk_quota *quota)
 		.dqb_valid = QIF_LIMITS,
 	};
 
-	return ask(fd, Q_SETQUOTA, uid, &block) < 0 ? -errno : 0;
+	return ask_disk_quota(fd, Q_SETQUOTA, uid, &block) < 0 ? -errno : 0;
 }
 
 int disk_quota_next(int fd, uid_t uid, uid_t *ret_uid, struct disk_quota *ret)
 {
 	struct if_nextdqblk block = {0};
 
-	if (ask(fd, Q_GETNEXTQUOTA, uid, &block) < 0)
+	if (ask_disk_quota(fd, Q_GETNEXTQUOTA, uid, &block) < 0)
 		return errno == ESRCH || errno == ENOENT ? -ENOENT : -errno;
 	*ret_uid = block.dqb_id;
 	*ret = of_block(block.dqb_curspace, block.dqb_bhardlimit, block.dqb_curinodes,

@@ -76,7 +76,7 @@ static bool read_answer(
  * Asks for the socket that is at @from and connected to @to. The kernel answers within send(2). An
  * answer to an earlier question is read, and dropped.
  */
-static bool ask(
+static bool ask_sock_diag(
 	int diag, const struct sockaddr_in *from, const struct sockaddr_in *to, struct witness *ret)
 {
 	struct question question = question_of(from, to);
@@ -117,7 +117,7 @@ uint64_t attribution_cgroup(const struct cell *cell, int client)
 	struct witness witness;
 
 	if (cell->diag < 0 || !names_of(client, &ours, &theirs) ||
-		!ask(cell->diag, &theirs, &ours, &witness) ||
+		!ask_sock_diag(cell->diag, &theirs, &ours, &witness) ||
 		!(CONNECTED & 1U << (witness.state & 31)) || witness.from != theirs.sin_port ||
 		witness.to != ours.sin_port || !names_of(client, &ours, &theirs))
 		return 0;
@@ -132,7 +132,7 @@ bool attribution_is_told(const struct cell *cell)
 
 	return cell->diag >= 0 &&
 	       getsockname(cell->doors[0].fd, (struct sockaddr *)&proxy, &len) == 0 &&
-	       ask(cell->diag, &proxy, &nobody, &witness) && witness.cgroup != 0;
+	       ask_sock_diag(cell->diag, &proxy, &nobody, &witness) && witness.cgroup != 0;
 }
 
 static uint64_t by_cgroup(const struct cell *cell, uint64_t cgroup)

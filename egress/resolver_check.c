@@ -175,7 +175,7 @@ static void on_answer(void *context, const struct sockaddr_storage *addresses, s
 }
 
 /* Asks for @name and waits for the answer. Returns false if there is none. */
-static bool ask(struct trial *trial, struct resolver *resolver, struct text name)
+static bool ask_resolver(struct trial *trial, struct resolver *resolver, struct text name)
 {
 	const struct timeval bound = {.tv_sec = BOUND_S};
 	struct host host;
@@ -189,8 +189,8 @@ static bool ask(struct trial *trial, struct resolver *resolver, struct text name
 
 static const char *find_fault(struct trial *trial, struct resolver *resolver)
 {
-	if (!ask(trial, resolver, TEXT_LITERAL("there.test")) ||
-		!ask(trial, resolver, TEXT_LITERAL("absent.test")))
+	if (!ask_resolver(trial, resolver, TEXT_LITERAL("there.test")) ||
+		!ask_resolver(trial, resolver, TEXT_LITERAL("absent.test")))
 		return "does not tell what a server answers";
 	if (trial->was_strange)
 		return "asks for other names than it is given";

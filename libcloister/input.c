@@ -46,7 +46,7 @@ static void on_asked(struct cloister *cloister, int64_t id, int error,
 }
 
 /* Asks by a request of no bytes, which an older service refuses. */
-static void ask(struct cloister *cloister, int64_t call)
+static void ask_for_input(struct cloister *cloister, int64_t call)
 {
 	_cleanup_json_ struct json_object *params = params_new(call);
 	const struct request how = {.on_reply = on_asked};
@@ -67,7 +67,7 @@ int cloister_start_input(struct cloister *cloister, int64_t id, const void *data
 	if (len > LIMIT_INPUT_BYTES)
 		return -EMSGSIZE;
 	if (cloister->payloads == PAYLOADS_UNKNOWN && len >= ASK_FROM)
-		ask(cloister, id);
+		ask_for_input(cloister, id);
 	if (behind)
 		how.input = (struct text){data, len};
 	if (r == 0)

@@ -190,8 +190,8 @@ static int find_proxy(struct sockaddr_in *ret)
 }
 
 /* Sends @request and reads at least @want bytes, less at the end. Returns the length or -errno. */
-static long ask(const struct sockaddr_in *to, int type, const struct bytes *request, char *reply,
-	size_t want)
+static long ask_egress(const struct sockaddr_in *to, int type, const struct bytes *request,
+	char *reply, size_t want)
 {
 	const struct timeval patience = {.tv_sec = ANSWER_SECONDS};
 	long fd = RAW3(SYS_socket, AF_INET, type | SOCK_CLOEXEC, 0), r;
@@ -229,7 +229,7 @@ static const char *last_word(char *reply, size_t len)
 static const char *ask_http(const struct sockaddr_in *to, const struct bytes *request)
 {
 	static char reply[4096 + 1];
-	long n = ask(to, SOCK_STREAM, request, reply, sizeof(reply) - 1);
+	long n = ask_egress(to, SOCK_STREAM, request, reply, sizeof(reply) - 1);
 
 	if (n < 0)
 		return probe_answer(n);
@@ -294,7 +294,7 @@ static const char *by_socks(const struct sockaddr_in *proxy, const struct target
 		add(&request, target->host, target->len);
 	}
 	add(&request, "\0\120", 2); /* port 80 */
-	n = ask(proxy, SOCK_STREAM, &request, reply, sizeof(reply));
+	n = ask_egress(proxy, SOCK_STREAM, &request, reply, sizeof(reply));
 	if (n < 4)
 		return n < 0 ? probe_answer(n) : "nothing";
 	return reply[3] == wanted ? target->reason : probe_number(reply[3]);
@@ -319,7 +319,7 @@ static const char *by_dns(const struct sockaddr_in *proxy, const struct target *
 			begin = i + 1;
 		}
 	add(&question, end, sizeof(end));
-	n = ask(&to, SOCK_DGRAM, &question, reply, sizeof(reply));
+	n = ask_egress(&to, SOCK_DGRAM, &question, reply, sizeof(reply));
 	if (n < (long)sizeof(reply))
 		return n < 0 ? probe_answer(n) : "nothing";
 	return (reply[3] & 15) == 3 ? target->reason : "a name";

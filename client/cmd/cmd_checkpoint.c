@@ -35,8 +35,8 @@ static void print_number(struct json_object *result)
 }
 
 /* Asks for @method in the workspace and prints its result with @print. Takes @params. */
-static int ask(const struct invocation *invocation, const char *method, struct json_object *params,
-	void (*print)(struct json_object *result))
+static int ask_checkpoint(const struct invocation *invocation, const char *method,
+	struct json_object *params, void (*print)(struct json_object *result))
 {
 	_cleanup_session_ struct session session = {0};
 
@@ -53,12 +53,13 @@ static int run_checkpoint(const struct invocation *invocation)
 
 	if (invocation->argc > 0)
 		json_put(params, "label", json_object_new_string(invocation->argv[0]));
-	return ask(invocation, "workspace.checkpoint", params, print_number);
+	return ask_checkpoint(invocation, "workspace.checkpoint", params, print_number);
 }
 
 static int run_checkpoints(const struct invocation *invocation)
 {
-	return ask(invocation, "workspace.checkpoints", json_object_new_object(), print_list);
+	return ask_checkpoint(
+		invocation, "workspace.checkpoints", json_object_new_object(), print_list);
 }
 
 static int run_rollback(const struct invocation *invocation)
@@ -74,7 +75,7 @@ static int run_rollback(const struct invocation *invocation)
 	}
 	params = json_object_new_object();
 	json_put(params, "to", json_object_new_int64(to));
-	return ask(invocation, "workspace.rollback", params, print_number);
+	return ask_checkpoint(invocation, "workspace.rollback", params, print_number);
 }
 
 const struct command command_checkpoint = {

@@ -29,7 +29,7 @@
 #define AGAIN_US    50000 /* until input is sent again that was not taken */
 
 /* Takes @params. Returns a status, and on success the reply, to be freed. */
-static int ask(struct session *session, const char *method, struct json_object *params,
+static int ask_session(struct session *session, const char *method, struct json_object *params,
 	struct cloister_message **ret)
 {
 	int r = request(session->cloister, method, params, ret);
@@ -69,7 +69,7 @@ static int start(struct session *session, const struct invocation *invocation, c
 	json_put(params, "stdin", json_object_new_boolean(invocation->use_stdin));
 	/* The list advises models, and a person wrote this command. */
 	json_put(params, "blocked_list", json_object_new_boolean(0));
-	status = ask(session, "session.start", params, &reply);
+	status = ask_session(session, "session.start", params, &reply);
 	if (status != STATUS_OK)
 		return status;
 	if (invocation->json)
@@ -100,7 +100,7 @@ static int list(struct session *session, const struct invocation *invocation, co
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	struct json_object *result, *rows;
-	int status = ask(session, "session.list", json_object_new_object(), &reply);
+	int status = ask_session(session, "session.list", json_object_new_object(), &reply);
 
 	(void)id;
 	if (status != STATUS_OK)
@@ -132,7 +132,7 @@ static int find_session_by_word(struct session *session, const char *word, char 
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	struct json_object *result, *rows, *found = NULL;
 	size_t running = 0;
-	int status = ask(session, "session.list", json_object_new_object(), &reply);
+	int status = ask_session(session, "session.list", json_object_new_object(), &reply);
 
 	if (status != STATUS_OK)
 		return status;
@@ -238,7 +238,7 @@ static int print_output(struct session *session, const char *id, int64_t after, 
 		int status;
 
 		json_put(params, "max_bytes", json_object_new_int(READ_BYTES));
-		status = ask(session, "session.read", params, &reply);
+		status = ask_session(session, "session.read", params, &reply);
 		if (status != STATUS_OK)
 			return status;
 		if (!pass_on(reply) || cloister_get_int64(reply, "/next", &next) < 0)
@@ -258,7 +258,8 @@ static int read_output(struct session *session, const struct invocation *invocat
 
 	if (!invocation->json)
 		return print_output(session, id, invocation->after, false);
-	status = ask(session, "session.read", read_params(id, invocation->after, 0), &reply);
+	status =
+		ask_session(session, "session.read", read_params(id, invocation->after, 0), &reply);
 	return status == STATUS_OK ? print_result(reply) : status;
 }
 
@@ -382,7 +383,7 @@ static int wait_for(struct session *session, const struct invocation *invocation
 
 		json_put(params, "max_bytes", json_object_new_int(0));
 		json_put(params, "until", condition(invocation));
-		status = ask(session, "session.read", params, &reply);
+		status = ask_session(session, "session.read", params, &reply);
 		if (status != STATUS_OK)
 			return status;
 		status = wait_status(invocation, reply,
@@ -398,7 +399,7 @@ static int end(struct session *session, const struct invocation *invocation, con
 	int status;
 
 	json_put(params, "session", json_object_new_string(id));
-	status = ask(session, "session.end", params, &reply);
+	status = ask_session(session, "session.end", params, &reply);
 	return status == STATUS_OK && invocation->json ? print_result(reply) : status;
 }
 

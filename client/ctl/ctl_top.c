@@ -28,7 +28,7 @@ static void say(struct top *top, const char *text)
 }
 
 /* Returns the result of @method, owned by the caller, or NULL after storing a message. */
-static struct json_object *ask(struct cloister *cloister, const char *method,
+static struct json_object *ask_top(struct cloister *cloister, const char *method,
 	struct json_object *params, struct top *top, int *ret)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
@@ -55,12 +55,13 @@ static int refresh_all(struct cloister *cloister, struct top *top)
 	struct json_object *rows;
 	int r;
 
-	replace(&top->status, ask(cloister, "status", json_object_new_object(), top, &r));
+	replace(&top->status, ask_top(cloister, "status", json_object_new_object(), top, &r));
 	if (r == 0)
-		replace(&top->tenants, ask(cloister, "tenants", json_object_new_object(), top, &r));
+		replace(&top->tenants,
+			ask_top(cloister, "tenants", json_object_new_object(), top, &r));
 	if (r < 0)
 		return r;
-	rows = ask(cloister, top_method(top->view), json_object_new_object(), top, &r);
+	rows = ask_top(cloister, top_method(top->view), json_object_new_object(), top, &r);
 	if (r == 0 && rows)
 		r = top_take(top, rows);
 	json_object_put(rows);
@@ -137,7 +138,7 @@ static int kill_selected(struct cloister *cloister, struct top *top)
 	params = json_object_new_object();
 	json_object_object_add(params, "call", json_object_new_string(id));
 	say(top, NULL);
-	result = ask(cloister, "kill", params, top, &r);
+	result = ask_top(cloister, "kill", params, top, &r);
 	if (result)
 		say(top, top_number(result, "told") > 0 ? "the call is being ended"
 							: "the call was ending already");

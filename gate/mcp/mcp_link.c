@@ -138,7 +138,7 @@ static void on_event(struct bufferevent *stream, short what, void *context)
 }
 
 /* Asks for the workspace, and from then on for nothing but MCP. */
-static int ask(struct mcp_link *link)
+static int ask_mcp(struct mcp_link *link)
 {
 	struct json_object *root = json_object_new_object(), *params = json_object_new_object();
 	struct evbuffer *out = bufferevent_get_output(link->stream);
@@ -178,7 +178,7 @@ static void on_bound(int fd, int error, void *context)
 	link->gate->links++;
 	bufferevent_setcb(link->stream, on_readable, NULL, on_event, link);
 	bufferevent_set_max_single_read(link->stream, LIMIT_GATE_RELAY_BYTES);
-	if (ask(link) < 0 || bufferevent_enable(link->stream, EV_READ | EV_WRITE) < 0)
+	if (ask_mcp(link) < 0 || bufferevent_enable(link->stream, EV_READ | EV_WRITE) < 0)
 		fail_mcp_link(link, 503, "memory is out");
 }
 

@@ -70,7 +70,7 @@ static void log_overflow(void)
 }
 
 /* Registers the wanted events with epoll(7). If the kernel's limit is reached, the watch waits. */
-static void ask(struct watch *watch)
+static void ask_watch(struct watch *watch)
 {
 	unsigned waiting = WATCH_NOTHING;
 
@@ -131,11 +131,11 @@ static void on_next_look(void *context)
 
 	(void)context;
 	if (watch)
-		ask(watch);
+		ask_watch(watch);
 	if (n_overflow < before)
 		for (watch = LIST_FIRST(&overflow); watch; watch = next) {
 			next = LIST_NEXT(watch, entry);
-			ask(watch);
+			ask_watch(watch);
 		}
 	look();
 	if (!LIST_EMPTY(&overflow))
@@ -175,7 +175,7 @@ void watch_want(struct watch *watch, unsigned wanted)
 		if (watch->wanted & ~wanted & (1U << direction))
 			event_del(watch->events[direction]);
 	watch->wanted = wanted;
-	ask(watch);
+	ask_watch(watch);
 }
 
 void watch_done(struct watch *watch)

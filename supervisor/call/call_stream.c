@@ -93,7 +93,7 @@ static uint64_t room_of(const struct call *call)
 	return room < ASK_BYTES ? room : ASK_BYTES;
 }
 
-static void ask(struct call_stream *stream, uint64_t bytes)
+static void ask_stream(struct call_stream *stream, uint64_t bytes)
 {
 	uint8_t payload[FILES_AMOUNT_SIZE];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
@@ -114,7 +114,7 @@ static void ask_more(void *context)
 		return;
 	room = room_of(call);
 	if (room >= ASK_LEAST) {
-		ask(stream, room);
+		ask_stream(stream, room);
 	} else if (stream->asked == 0) {
 		stream->room.account = call->room.account;
 		stream->room.wanted = ASK_LEAST;

@@ -49,7 +49,7 @@ static int64_t room_of(const struct call *call)
 	return room < (uint64_t)ASK_BYTES ? (int64_t)room : ASK_BYTES;
 }
 
-static void ask(struct call_watch *watch, int64_t bytes)
+static void ask_call_watch(struct call_watch *watch, int64_t bytes)
 {
 	struct call *call = watch->call;
 	uint8_t payload[FILES_AMOUNT_SIZE];
@@ -72,7 +72,7 @@ static void ask_more(void *context)
 		return;
 	room = room_of(call);
 	if (room >= ASK_LEAST) {
-		ask(watch, room);
+		ask_call_watch(watch, room);
 	} else if (watch->asked <= 0) {
 		watch->room.account = call->room.account;
 		watch->room.wanted = (uint64_t)ASK_LEAST * AS_JSON;
@@ -85,7 +85,7 @@ static void ask_more(void *context)
 /* The files process is told to begin in the state before RUNNING. */
 void call_watch_begin(struct call *call)
 {
-	ask(call->watch, ASK_BYTES);
+	ask_call_watch(call->watch, ASK_BYTES);
 }
 
 void call_watch_go_on(struct call *call)

@@ -139,7 +139,7 @@ static uint64_t *unread(void *context)
 	return &of_spares;
 }
 
-static int ask(struct spare_cells *spares, struct spare *spare)
+static int ask_for_spare(struct spare_cells *spares, struct spare *spare)
 {
 	const struct process_link_owner owner = {
 		on_frame, on_lost, on_gone, share, sum, unread, spare};
@@ -170,7 +170,7 @@ static void on_refill(void *context)
 		return;
 	spare->all = spares;
 	spare->proxy_port = spares->request.proxy_port;
-	if (ask(spares, spare) < 0)
+	if (ask_for_spare(spares, spare) < 0)
 		spare_free(spare);
 	else
 		spares->coming = spare;

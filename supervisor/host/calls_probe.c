@@ -71,7 +71,7 @@ static enum answer answer_of(const struct call *call, bool may_mount)
 }
 
 /* Stores the answer of each call in @answers, which the parent shares. */
-static void ask(unsigned char *answers)
+static void ask_system_calls(unsigned char *answers)
 {
 	bool may_mount = unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
 
@@ -137,7 +137,7 @@ bool calls_probe(void)
 		return true; /* the test itself failed */
 	pid = fork();
 	if (pid == 0) {
-		ask(answers);
+		ask_system_calls(answers);
 		_exit(0);
 	}
 	/* A filter has killed the child. */

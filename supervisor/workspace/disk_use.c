@@ -38,7 +38,7 @@ static bool needs_pause(const struct disk_use *use)
 	       (use->doubted || (use->unsure && now - use->unsure_since >= EXACT_NS));
 }
 
-static void ask(struct disk_use *use)
+static void ask_disk_use(struct disk_use *use)
 {
 	bool frozen = needs_pause(use);
 
@@ -76,7 +76,7 @@ static void on_timer(void *context)
 	if (use->asked)
 		watch_late(use);
 	else if (use->stale || (use->running && use->limited))
-		ask(use);
+		ask_disk_use(use);
 }
 
 void disk_use_init(
@@ -88,7 +88,7 @@ void disk_use_init(
 
 void disk_use_opened(struct disk_use *use)
 {
-	ask(use);
+	ask_disk_use(use);
 }
 
 void disk_use_changed(struct disk_use *use)
@@ -118,7 +118,7 @@ void disk_use_look(struct disk_use *use, bool writing)
 {
 	use->stale |= writing;
 	if (use->stale && !use->asked && clock_now() >= use->earliest)
-		ask(use);
+		ask_disk_use(use);
 }
 
 /*
@@ -234,7 +234,7 @@ enum disk_growth disk_use_growth(
 		return DISK_GROWTH_NONE;
 	use->doubted = grown && !sure;
 	if (use->doubted && !use->asked)
-		ask(use);
+		ask_disk_use(use);
 	if (!grown || !sure)
 		return DISK_GROWTH_NONE;
 	return use->before.hidden ? DISK_GROWTH_UNHIDDEN : DISK_GROWTH_WRITTEN;

@@ -143,7 +143,8 @@ static void on_looked_up(void *context, int error, int fd, const struct spawner_
 	look->looked(look->context, error < 0 ? &refusal : NULL, &root);
 }
 
-static int ask(struct root_look *look, const struct tenant *tenant, int from, const char *path)
+static int ask_root_look(
+	struct root_look *look, const struct tenant *tenant, int from, const char *path)
 {
 	struct spawner_look_up request = {.below = !tenant->any_root, .path = text_from(path)};
 
@@ -193,7 +194,7 @@ enum tool_error root_look_begin(struct spawner_link *spawner, const struct tenan
 		.any_root = tenant->any_root,
 		.looked = looked,
 		.context = context};
-	r = ask(look, tenant, base, rest);
+	r = ask_root_look(look, tenant, base, rest);
 	if (r < 0)
 		return refusal_format(ret_refusal, TOOL_BUSY, "%s", strerror(-r));
 	*ret = TAKE_PTR(look);
