@@ -90,7 +90,7 @@ int cgroup_key(struct text text, const char *key, uint64_t *ret)
 	return -ENOENT;
 }
 
-static int add(uint64_t *sum, struct text value)
+static int add_cgroup_value(uint64_t *sum, struct text value)
 {
 	uint64_t number;
 	int r = to_number(value, &number);
@@ -113,9 +113,9 @@ int cgroup_io_total(struct text text, uint64_t *ret_read, uint64_t *ret_written)
 			struct text value = text_take(&line, ' '), name = text_take(&value, '=');
 
 			if (text_equal(name, TEXT_LITERAL("rbytes")))
-				r = add(&bytes_read, value);
+				r = add_cgroup_value(&bytes_read, value);
 			else if (text_equal(name, TEXT_LITERAL("wbytes")))
-				r = add(&bytes_written, value);
+				r = add_cgroup_value(&bytes_written, value);
 		}
 		if (r < 0)
 			return r;

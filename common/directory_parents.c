@@ -82,7 +82,7 @@ struct listing {
 	size_t n, max;
 };
 
-static bool add(const void *context, const struct stat *directory)
+static bool add_parent(const void *context, const struct stat *directory)
 {
 	struct listing *listing = *(struct listing *const *)context;
 
@@ -96,7 +96,7 @@ size_t directory_parents_list(int fd, struct directory_id *ret, size_t max)
 {
 	struct listing listing = {.ids = ret, .max = max}, *context = &listing;
 
-	(void)directory_parents_any(fd, add, &context);
+	(void)directory_parents_any(fd, add_parent, &context);
 	return listing.n;
 }
 

@@ -69,7 +69,7 @@ static int on_connect(
 }
 
 /* Adds to the end of @message. */
-static void add(struct message *message, const void *data, size_t len)
+static void add_dns_data(struct message *message, const void *data, size_t len)
 {
 	if (len > sizeof(message->bytes) - message->len)
 		return; /* cannot be: each is shorter */
@@ -93,17 +93,17 @@ static void answer(struct trial *trial, const struct message *question, bool exi
 		struct message *reply = &trial->waiting[trial->n_waiting++];
 
 		*reply = (struct message){0};
-		add(reply, question->bytes, 2);
+		add_dns_data(reply, question->bytes, 2);
 		reply->bytes[0] ^= is_right ? 0 : 1;
-		add(reply, counts, sizeof(counts));
-		add(reply, question->bytes + HEADER, name_len + 4);
+		add_dns_data(reply, counts, sizeof(counts));
+		add_dns_data(reply, question->bytes + HEADER, name_len + 4);
 		if (!exists)
 			continue;
-		add(reply, record, sizeof(record));
+		add_dns_data(reply, record, sizeof(record));
 		if (type != TYPE_A)
-			add(reply, v6, sizeof(v6));
+			add_dns_data(reply, v6, sizeof(v6));
 		else
-			add(reply, is_right ? v4 : wrong, sizeof(v4));
+			add_dns_data(reply, is_right ? v4 : wrong, sizeof(v4));
 	}
 }
 
@@ -116,7 +116,7 @@ static ares_ssize_t on_send(ares_socket_t fd, const struct iovec *data, int n, v
 
 	(void)fd;
 	for (int i = 0; i < n; i++)
-		add(&question, data[i].iov_base, data[i].iov_len);
+		add_dns_data(&question, data[i].iov_base, data[i].iov_len);
 	name_len =
 		strnlen((char *)question.bytes + HEADER, sizeof(question.bytes) - HEADER - 5) + 1;
 	exists = name_len == sizeof(there) && memcmp(question.bytes + HEADER, there, name_len) == 0;

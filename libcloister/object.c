@@ -70,7 +70,8 @@ static int fail_object(struct cloister_object *object, int error)
 	return error;
 }
 
-static int add(struct cloister_object *object, const char *name, struct json_object *value)
+static int add_object_value(
+	struct cloister_object *object, const char *name, struct json_object *value)
 {
 	int r = json_add(object->json, name, value);
 
@@ -82,7 +83,8 @@ int cloister_object_string(
 {
 	if (len > LIMIT_LINE_BYTES || !utf8_is_valid((struct text){data, len}))
 		return fail_object(object, -EINVAL);
-	return add(object, name, json_object_new_string_len(len > 0 ? data : "", (int)len));
+	return add_object_value(
+		object, name, json_object_new_string_len(len > 0 ? data : "", (int)len));
 }
 
 /* Writes base64, which needs no escapes; json-c would look at each character. */
@@ -119,12 +121,12 @@ int cloister_object_bytes(
 
 int cloister_object_int64(struct cloister_object *object, const char *name, int64_t value)
 {
-	return add(object, name, json_object_new_int64(value));
+	return add_object_value(object, name, json_object_new_int64(value));
 }
 
 int cloister_object_bool(struct cloister_object *object, const char *name, bool value)
 {
-	return add(object, name, json_object_new_boolean(value));
+	return add_object_value(object, name, json_object_new_boolean(value));
 }
 
 int cloister_object_json(struct cloister_object *object, const char *name, const char *json)
@@ -139,5 +141,5 @@ int cloister_object_json(struct cloister_object *object, const char *name, const
 		return json_object_object_add(object->json, name, NULL) == 0
 			       ? 0
 			       : fail_object(object, -ENOMEM);
-	return add(object, name, value);
+	return add_object_value(object, name, value);
 }

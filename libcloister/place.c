@@ -16,7 +16,7 @@
 #define FNV_PRIME  0x00000100000001b3ULL
 
 /* Adds the bytes of @text and its NUL, so that no two lists of texts are the same bytes. */
-static uint64_t add(uint64_t hash, const char *text)
+static uint64_t add_place_hash(uint64_t hash, const char *text)
 {
 	for (size_t i = 0, n = strlen(text) + 1; i < n; i++)
 		hash = (hash ^ (unsigned char)text[i]) * FNV_PRIME;
@@ -39,13 +39,13 @@ int cloister_place(const char *tenant, const char *workspace, const char *const 
 
 	if (!tenant || !workspace || !nodes || n_nodes == 0 || !ret_node)
 		return -EINVAL;
-	hash = add(add(FNV_OFFSET, tenant), workspace);
+	hash = add_place_hash(add_place_hash(FNV_OFFSET, tenant), workspace);
 	for (size_t i = 0; i < n_nodes; i++) {
 		uint64_t score;
 
 		if (!nodes[i])
 			return -EINVAL;
-		score = mix(add(hash, nodes[i]));
+		score = mix(add_place_hash(hash, nodes[i]));
 		if (i > 0 &&
 			(score < best || (score == best && strcmp(nodes[i], nodes[place]) >= 0)))
 			continue;

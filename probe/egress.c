@@ -130,7 +130,7 @@ struct bytes {
 	size_t len;
 };
 
-static void add(struct bytes *bytes, const char *from, size_t len)
+static void add_probe_bytes(struct bytes *bytes, const char *from, size_t len)
 {
 	for (size_t i = 0; i < len && bytes->len < sizeof(bytes->at); i++)
 		bytes->at[bytes->len++] = from[i];
@@ -138,12 +138,12 @@ static void add(struct bytes *bytes, const char *from, size_t len)
 
 static void add_text(struct bytes *bytes, const char *text)
 {
-	add(bytes, text, probe_length(text));
+	add_probe_bytes(bytes, text, probe_length(text));
 }
 
 static void add_byte(struct bytes *bytes, uint8_t byte)
 {
-	add(bytes, (const char *)&byte, 1);
+	add_probe_bytes(bytes, (const char *)&byte, 1);
 }
 
 /* Reads a number and takes the byte behind it. */
@@ -244,7 +244,7 @@ static const char *by_connect(const struct sockaddr_in *proxy, const struct targ
 	struct bytes request = {.len = 0};
 
 	add_text(&request, "CONNECT ");
-	add(&request, target->host, target->len);
+	add_probe_bytes(&request, target->host, target->len);
 	add_text(&request, ":80 HTTP/1.1\r\n\r\n");
 	return ask_http(proxy, &request);
 }
@@ -254,9 +254,9 @@ static const char *by_http(const struct sockaddr_in *proxy, const struct target 
 	struct bytes request = {.len = 0};
 
 	add_text(&request, "GET http://");
-	add(&request, target->host, target->len);
+	add_probe_bytes(&request, target->host, target->len);
 	add_text(&request, "/ HTTP/1.1\r\nHost: ");
-	add(&request, target->host, target->len);
+	add_probe_bytes(&request, target->host, target->len);
 	add_text(&request, "\r\n\r\n");
 	return ask_http(proxy, &request);
 }
@@ -269,7 +269,7 @@ static const char *by_host(const struct sockaddr_in *proxy, const struct target 
 
 	(void)proxy;
 	add_text(&request, "GET / HTTP/1.1\r\nHost: ");
-	add(&request, target->host, target->len);
+	add_probe_bytes(&request, target->host, target->len);
 	add_text(&request, "\r\n\r\n");
 	return ask_http(&to, &request);
 }
@@ -284,16 +284,16 @@ static const char *by_socks(const struct sockaddr_in *proxy, const struct target
 	char reply[12] = {0};
 	long n;
 
-	add(&request, greeting, sizeof(greeting));
+	add_probe_bytes(&request, greeting, sizeof(greeting));
 	if (target->address_len > 0) {
 		add_byte(&request, target->address_len == 4 ? 1 : 4);
-		add(&request, (const char *)target->address, target->address_len);
+		add_probe_bytes(&request, (const char *)target->address, target->address_len);
 	} else {
 		add_byte(&request, 3);
 		add_byte(&request, (uint8_t)target->len);
-		add(&request, target->host, target->len);
+		add_probe_bytes(&request, target->host, target->len);
 	}
-	add(&request, "\0\120", 2); /* port 80 */
+	add_probe_bytes(&request, "\0\120", 2); /* port 80 */
 	n = ask_egress(proxy, SOCK_STREAM, &request, reply, sizeof(reply));
 	if (n < 4)
 		return n < 0 ? probe_answer(n) : "nothing";
@@ -311,14 +311,14 @@ static const char *by_dns(const struct sockaddr_in *proxy, const struct target *
 	long n;
 
 	(void)proxy;
-	add(&question, header, sizeof(header));
+	add_probe_bytes(&question, header, sizeof(header));
 	for (size_t begin = 0, i = 0; i <= target->len; i++)
 		if ((i == target->len || target->host[i] == '.') && i > begin) {
 			add_byte(&question, (uint8_t)(i - begin));
-			add(&question, target->host + begin, i - begin);
+			add_probe_bytes(&question, target->host + begin, i - begin);
 			begin = i + 1;
 		}
-	add(&question, end, sizeof(end));
+	add_probe_bytes(&question, end, sizeof(end));
 	n = ask_egress(&to, SOCK_DGRAM, &question, reply, sizeof(reply));
 	if (n < (long)sizeof(reply))
 		return n < 0 ? probe_answer(n) : "nothing";

@@ -41,7 +41,7 @@ static bool is_plain(const char *word)
 }
 
 /* Adds @option and its @value, or only the one that is not NULL. */
-static int add(struct json_object *args, const char *option, const char *value)
+static int add_harness_option(struct json_object *args, const char *option, const char *value)
 {
 	if (value && !is_plain(value)) {
 		complain_code("USAGE",
@@ -65,7 +65,7 @@ static int add_socket(struct json_object *args, const char *path)
 		complain("%s: %s", path, strerror(errno));
 		return -errno;
 	}
-	return add(args, "--socket", real);
+	return add_harness_option(args, "--socket", real);
 }
 
 /*
@@ -79,25 +79,27 @@ static int take_args(const struct invocation *invocation, struct json_object *ar
 	int r = session_workspace(invocation, &directory, &name);
 
 	if (r == 0)
-		r = add(args, "--workspace", directory ? directory : name);
+		r = add_harness_option(args, "--workspace", directory ? directory : name);
 	if (r == 0 && invocation->socket_path)
 		r = add_socket(args, invocation->socket_path);
 	for (size_t i = 0; r == 0 && invocation->readonly_paths[i]; i++)
-		r = add(args, "--readonly-path", invocation->readonly_paths[i]);
+		r = add_harness_option(args, "--readonly-path", invocation->readonly_paths[i]);
 	for (size_t i = 0; r == 0 && invocation->allow_net[i]; i++)
-		r = add(args, "--allow-net", invocation->allow_net[i]);
+		r = add_harness_option(args, "--allow-net", invocation->allow_net[i]);
 	for (size_t i = 0; r == 0 && invocation->allow_private_net[i]; i++)
-		r = add(args, "--allow-private-net", invocation->allow_private_net[i]);
+		r = add_harness_option(
+			args, "--allow-private-net", invocation->allow_private_net[i]);
 	if (r == 0 && invocation->private_only && !invocation->readonly_paths[0] &&
 		!invocation->allow_net[0])
-		r = add(args, "--private", NULL);
+		r = add_harness_option(args, "--private", NULL);
 	if (r == 0 && invocation->rootfs)
-		r = add(args, "--rootfs", NULL);
+		r = add_harness_option(args, "--rootfs", NULL);
 	if (r == 0 && invocation->create)
-		r = add(args, "--create", NULL);
+		r = add_harness_option(args, "--create", NULL);
 	if (r == 0)
-		r = add(args, "mcp", "--text");
-	return r == 0 && invocation->tools ? add(args, "--tools", invocation->tools) : r;
+		r = add_harness_option(args, "mcp", "--text");
+	return r == 0 && invocation->tools ? add_harness_option(args, "--tools", invocation->tools)
+					   : r;
 }
 
 /* Writes @settings with its placeholders replaced. @args is JSON, and an array of TOML as well. */

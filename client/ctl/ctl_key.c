@@ -229,7 +229,7 @@ static int fail_key_file(const char *path, int r)
 	return STATUS_TOOL_FAILED;
 }
 
-static int add(struct key_file *file, const struct gate_key *key)
+static int add_gate_key(struct key_file *file, const struct gate_key *key)
 {
 	struct gate_key *grown =
 		file->list.count < LIMIT_GATE_KEYS
@@ -256,7 +256,7 @@ static int key_new(const char *path, const struct key_wish *wish)
 	if (r == 0)
 		r = gate_key_make(&key, text);
 	if (r == 0)
-		r = add(&file, &key);
+		r = add_gate_key(&file, &key);
 	if (r < 0)
 		return fail_key_file(path, r);
 	if (wish->json) {

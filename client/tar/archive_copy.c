@@ -13,7 +13,7 @@
 
 #define NAMED_MAX 100 /* entries that are named: an archive must not fill the terminal */
 
-static int add(struct archive_copy *copy, const void *data, size_t len)
+static int add_archive_data(struct archive_copy *copy, const void *data, size_t len)
 {
 	int r = byte_queue_append(&copy->out, data, len);
 
@@ -110,14 +110,14 @@ static int begin_archive_entry(void *context, const struct tar_entry *entry)
 		copy->root = *entry;
 	copy->files += entry->type == TAR_FILE;
 	copy->padding = tar_padding(entry->size);
-	return add(copy, header, tar_header(entry, header));
+	return add_archive_data(copy, header, tar_header(entry, header));
 }
 
 static int content(void *context, struct text data)
 {
 	struct archive_copy *copy = context;
 
-	return copy->skipping ? 0 : add(copy, data.data, data.len);
+	return copy->skipping ? 0 : add_archive_data(copy, data.data, data.len);
 }
 
 static int end(void *context)
@@ -125,7 +125,7 @@ static int end(void *context)
 	static const unsigned char zero[TAR_BLOCK];
 	struct archive_copy *copy = context;
 
-	return copy->skipping ? 0 : add(copy, zero, copy->padding);
+	return copy->skipping ? 0 : add_archive_data(copy, zero, copy->padding);
 }
 
 static int comment(void *context, const char *text)
@@ -161,21 +161,21 @@ int archive_copy_comment(struct archive_copy *copy, const char *text)
 {
 	static unsigned char blocks[TAR_HEADER_MAX];
 
-	return add(copy, blocks, tar_comment(text, blocks));
+	return add_archive_data(copy, blocks, tar_comment(text, blocks));
 }
 
 int archive_copy_root(struct archive_copy *copy)
 {
 	static unsigned char header[TAR_HEADER_MAX];
 
-	return add(copy, header, tar_header(&copy->root, header));
+	return add_archive_data(copy, header, tar_header(&copy->root, header));
 }
 
 int archive_copy_end(struct archive_copy *copy)
 {
 	static const unsigned char zero[2 * TAR_BLOCK];
 
-	return add(copy, zero, sizeof(zero));
+	return add_archive_data(copy, zero, sizeof(zero));
 }
 
 bool archive_copy_is_complete(const struct archive_copy *copy)

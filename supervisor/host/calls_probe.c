@@ -79,7 +79,7 @@ static void ask_system_calls(unsigned char *answers)
 		answers[i] = (unsigned char)answer_of(&calls[i], may_mount);
 }
 
-static void add(const char *text)
+static void add_calls_text(const char *text)
 {
 	size_t len = strlen(remedy);
 
@@ -94,12 +94,12 @@ static bool name_them(const unsigned char *answers, enum answer answer, const ch
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		if (answers[i] != answer)
 			continue;
-		add(any ? ", " : title);
-		add(calls[i].name);
+		add_calls_text(any ? ", " : title);
+		add_calls_text(calls[i].name);
 		if (answer == ANSWER_MISSING) {
-			add(" (Linux ");
-			add(calls[i].version);
-			add(")");
+			add_calls_text(" (Linux ");
+			add_calls_text(calls[i].version);
+			add_calls_text(")");
 		}
 		any = true;
 	}
@@ -114,14 +114,16 @@ static bool all_allowed(const unsigned char *answers)
 	missing = name_them(answers, ANSWER_MISSING,
 		"the kernel is too old for cloister, or these system calls are hidden: ");
 	if (missing)
-		add(": run Linux " OLDEST_KERNEL " or later; ");
+		add_calls_text(": run Linux " OLDEST_KERNEL " or later; ");
 	refused = name_them(answers, ANSWER_REFUSED, "these system calls are refused: ");
 	if (refused)
-		add(": ");
+		add_calls_text(": ");
 	if (missing || refused)
-		add("a container's seccomp profile must allow them, as --security-opt "
-		    "seccomp=unconfined (docker, podman) and seccompProfile: {type: Unconfined} "
-		    "(Kubernetes) do, and so must SystemCallFilter= in cloisterd's unit");
+		add_calls_text(
+			"a container's seccomp profile must allow them, as --security-opt "
+			"seccomp=unconfined (docker, podman) and seccompProfile: {type: "
+			"Unconfined} "
+			"(Kubernetes) do, and so must SystemCallFilter= in cloisterd's unit");
 	return !missing && !refused;
 }
 

@@ -10,7 +10,7 @@
 
 const struct usage_now usage_unknown = {-1, -1, -1};
 
-static void add(int64_t *sum, int64_t value)
+static void add_to_usage(int64_t *sum, int64_t value)
 {
 	if (value >= 0)
 		*sum = *sum < 0 ? value : *sum + value;
@@ -18,9 +18,9 @@ static void add(int64_t *sum, int64_t value)
 
 void usage_now_add(struct usage_now *sum, const struct usage_now *more)
 {
-	add(&sum->cpu_milli, more->cpu_milli);
-	add(&sum->memory_bytes, more->memory_bytes);
-	add(&sum->io_per_s, more->io_per_s);
+	add_to_usage(&sum->cpu_milli, more->cpu_milli);
+	add_to_usage(&sum->memory_bytes, more->memory_bytes);
+	add_to_usage(&sum->io_per_s, more->io_per_s);
 }
 
 static void release(struct tenant_usage *usage)

@@ -69,7 +69,7 @@ struct program {
 	size_t length;
 };
 
-static int add(struct program *program, struct sock_filter instruction)
+static int add_filter_instruction(struct program *program, struct sock_filter instruction)
 {
 	if (program->length == ARRAY_SIZE(program->at))
 		return -E2BIG;
@@ -110,9 +110,10 @@ static int add_new_call(
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = add(program, rule[i]);
+		r = add_filter_instruction(program, rule[i]);
 	return r < 0 ? r
-		     : add(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, call->if_none));
+		     : add_filter_instruction(program,
+			       (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, call->if_none));
 }
 
 /* Adds what comes before libseccomp's program. It also kills calls of other architectures. */
@@ -136,7 +137,7 @@ static int add_new_calls(
 		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CALL_NEW, 0, (uint8_t)length),
 	};
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(is_new); i++)
-		r = add(program, is_new[i]);
+		r = add_filter_instruction(program, is_new[i]);
 	for (size_t i = 0; r == 0 && i < part->n_new_calls; i++)
 		r = add_new_call(program, processor, &part->new_calls[i]);
 	return r;
@@ -149,7 +150,7 @@ static int add_exported(struct program *program, int exported)
 	int r = lseek(exported, 0, SEEK_SET) < 0 ? -errno : 0;
 
 	while (r == 0 && (n = read(exported, &instruction, sizeof(instruction))) != 0)
-		r = n == sizeof(instruction) ? add(program, instruction) : -EIO;
+		r = n == sizeof(instruction) ? add_filter_instruction(program, instruction) : -EIO;
 	return r;
 }
 

@@ -49,7 +49,7 @@ static bool read_file(char *text, size_t size, const char *format, ...)
 	return true;
 }
 
-static void add(struct walk *walk, pid_t pid)
+static void add_walk_pid(struct walk *walk, pid_t pid)
 {
 	if (pid > 0 && walk->n < LIMIT_WHEREABOUTS_TASKS)
 		walk->pids[walk->n++] = pid;
@@ -64,7 +64,7 @@ static void add_process_of(struct walk *walk, int pidfd)
 		return;
 	line = strstr(text, "\nPid:\t");
 	if (line)
-		add(walk, (pid_t)strtol(line + strlen("\nPid:\t"), NULL, 10));
+		add_walk_pid(walk, (pid_t)strtol(line + strlen("\nPid:\t"), NULL, 10));
 }
 
 static void add_children(struct walk *walk, pid_t pid, pid_t thread)
@@ -74,7 +74,7 @@ static void add_children(struct walk *walk, pid_t pid, pid_t thread)
 	if (!read_file(text, sizeof(text), "/proc/%d/task/%d/children", (int)pid, (int)thread))
 		return;
 	for (long child; (child = strtol(at, &end, 10)) > 0 && end > at; at = end)
-		add(walk, (pid_t)child);
+		add_walk_pid(walk, (pid_t)child);
 }
 
 /* The process chose its name, which stands in parentheses and may have some itself. */

@@ -104,7 +104,7 @@ static void refuse_params(struct client *client, const char *id_text, const char
 	client_answer_error(client, id_text, JSONRPC_INVALID_PARAMS, wrong, NULL);
 }
 
-static void add(
+static void add_input(
 	struct client *client, char **id_text, struct client_call *call, struct text data, bool eof)
 {
 	int r;
@@ -139,7 +139,7 @@ static void take(
 			"Too much input waits for commands to read it; wait for the answers to the "
 			"earlier tool.input requests, then send this input again");
 	else
-		add(client, id_text, call, data, eof);
+		add_input(client, id_text, call, data, eof);
 }
 
 static void take_payload(struct client *client, struct client_payload *payload, struct text data)

@@ -192,7 +192,7 @@ enum listens listening_ask(struct listening *listening, uint16_t port, uint64_t 
 
 /* The list of all. */
 
-static void add(struct listening *listening, const struct witness *witness)
+static void add_listening(struct listening *listening, const struct witness *witness)
 {
 	for (size_t i = 0; i < listening->n_list; i++)
 		if (listening->list[i].port == witness->port &&
@@ -220,7 +220,7 @@ static int read_piece(struct listening *listening, size_t n)
 		if (header->nlmsg_type == NLMSG_ERROR)
 			return -1;
 		if (read_witness(header, &witness))
-			add(listening, &witness);
+			add_listening(listening, &witness);
 	}
 	return 0;
 }

@@ -23,7 +23,8 @@ static struct network_denial *find_network_denial(
 	return NULL;
 }
 
-static struct network_denial *add(struct network_use *use, const struct egress_denied *denied)
+static struct network_denial *add_network_denial(
+	struct network_use *use, const struct egress_denied *denied)
 {
 	struct network_denial *denial;
 
@@ -46,7 +47,7 @@ void network_use_deny(struct network_use *use, const struct egress_denied *denie
 	use->denied++;
 	use->is_lost |= denied->reason == EGRESS_PROXY_LOST;
 	if (!denial)
-		denial = add(use, denied);
+		denial = add_network_denial(use, denied);
 	if (denial)
 		denial->count++;
 }

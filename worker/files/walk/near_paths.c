@@ -76,7 +76,7 @@ static bool is_plain(struct text name)
 
 /* Inserts @name by its distance and then by its bytes, so that the order on disk does not
  * matter. */
-static void add(struct near_names *names, unsigned distance, const char *name)
+static void add_near_name(struct near_names *names, unsigned distance, const char *name)
 {
 	size_t at = NEAR_PATHS;
 
@@ -115,7 +115,8 @@ static void look(const struct root *root, const struct split *split, struct near
 	}
 	for (int i = 0; i < LIMIT_NEAR_ENTRIES && (entry = readdir(directory)); i++)
 		if (is_candidate(entry->d_name, split->missing))
-			add(names, near_name_distance(split->missing, text_from(entry->d_name)),
+			add_near_name(names,
+				near_name_distance(split->missing, text_from(entry->d_name)),
 				entry->d_name);
 	closedir(directory);
 }

@@ -193,7 +193,7 @@ void copies_init(struct copies *copies, struct jobs *jobs, copies_tell tell, voi
  * Queues the copy of a plan that has its source, and takes what it needs; with the pipe @report
  * cloister-unpack reads the source, otherwise that is -1. Takes @live in any case.
  */
-static int add(struct plan *plan, uint64_t number, struct live_cell *live, int report)
+static int add_copy(struct plan *plan, uint64_t number, struct live_cell *live, int report)
 {
 	static const pid_t none[2];
 	struct copies *copies = plan->maker->copies;
@@ -261,7 +261,7 @@ int copies_freeze(const struct cell_maker *maker, uint64_t number,
 	plan.copier.uid = maker->ids->own.uid;
 	plan.copier.gid = maker->ids->own.gid;
 	if (r == 0)
-		r = add(&plan, number, NULL, -1);
+		r = add_copy(&plan, number, NULL, -1);
 	return done(&plan, r, ret_step);
 }
 
@@ -307,7 +307,7 @@ static int take_in(const struct cell_maker *maker, uint64_t number,
 	plan.copier.unprivileged = true;
 	if (r == 0) {
 		plan.copier.from = TAKE_FD(place->trees[0]);
-		r = add(&plan, number, NULL, report);
+		r = add_copy(&plan, number, NULL, report);
 	}
 	return done(&plan, r, ret_step);
 }
@@ -373,6 +373,6 @@ int copies_fork(const struct cell_maker *maker, uint64_t number, const struct sp
 	if (r == 0)
 		r = choose_id(&plan, &live);
 	if (r == 0)
-		r = add(&plan, number, live, -1);
+		r = add_copy(&plan, number, live, -1);
 	return done(&plan, r, ret_step);
 }

@@ -347,8 +347,8 @@ static bool has_place(const struct template_memory *memory, const char *tenant)
 	return budget_left(&budget, count(memory, tenant)) > 0;
 }
 
-static struct memory_template *add(struct template_memory *memory, const char *tenant,
-	const char *name, const struct stat *on_disk)
+static struct memory_template *add_memory_template(struct template_memory *memory,
+	const char *tenant, const char *name, const struct stat *on_disk)
 {
 	struct memory_template *template;
 
@@ -390,7 +390,7 @@ static int want(struct template_memory *memory, const char *tenant, const char *
 		template = NULL;
 	}
 	if (!template)
-		template = add(memory, tenant, name, &on_disk);
+		template = add_memory_template(memory, tenant, name, &on_disk);
 	*ret = template;
 	return template ? 0 : -ENOSPC;
 }
