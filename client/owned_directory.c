@@ -181,7 +181,7 @@ static int start(struct walk *walk)
 }
 
 /* Checks that the owner of the final directory owns all parts of the way that are not root's. */
-static int finish(const struct walk *walk)
+static int finish_owned_walk(const struct walk *walk)
 {
 	if (walk->status.st_uid == 0) {
 		complain("root owns %s, and cloister runs nothing as root: give it to an ordinary "
@@ -203,7 +203,7 @@ int owned_directory_open(const char *path, struct owned_directory *ret)
 	if (r == 0 && error != 0)
 		r = fail_owned_walk(&walk, error);
 	if (r == 0)
-		r = finish(&walk);
+		r = finish_owned_walk(&walk);
 	if (r == 0) {
 		*ret = (struct owned_directory){walk.fd, fd_path(walk.fd), walk.status.st_dev,
 			walk.status.st_ino, walk.status.st_uid};

@@ -333,7 +333,7 @@ static int relay_answer(struct conn *conn, size_t chunks)
 }
 
 /* The client has the answer; what it still sends is nobody's. */
-static void finish(struct conn *conn)
+static void finish_secret_answer(struct conn *conn)
 {
 	tls_close(conn->secret->tls);
 	conn_watch_remote(conn, 0);
@@ -397,7 +397,7 @@ void conn_carry_secret(struct conn *conn)
 	if (in < 0 && in != -EAGAIN)
 		end_by(conn, in);
 	else if (conn->ways[CONN_IN].is_over)
-		finish(conn);
+		finish_secret_answer(conn);
 	else
 		watch(conn, writes);
 }

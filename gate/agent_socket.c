@@ -40,7 +40,7 @@ void agent_socket_cancel(struct agent_socket *socket)
 	free(socket);
 }
 
-static void finish(struct agent_socket *socket, int error)
+static void finish_agent_socket(struct agent_socket *socket, int error)
 {
 	void (*done)(int fd, int error, void *context) = socket->done;
 	void *context = socket->context;
@@ -177,7 +177,7 @@ static void on_ready(evutil_socket_t fd, short what, void *context)
 			return;
 	}
 	if (r != -EINPROGRESS)
-		finish(socket, r);
+		finish_agent_socket(socket, r);
 }
 
 int agent_socket_open(struct gate *gate, const struct gate_identity *identity, uint16_t port,

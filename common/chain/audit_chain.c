@@ -12,7 +12,7 @@ struct audit_digest {
 	struct sha256_ctx sha256;
 };
 
-static void finish(struct sha256_ctx *sha256, char hex[static AUDIT_HASH_DIGITS + 1])
+static void finish_audit_hash(struct sha256_ctx *sha256, char hex[static AUDIT_HASH_DIGITS + 1])
 {
 	uint8_t digest[SHA256_DIGEST_SIZE];
 
@@ -30,7 +30,7 @@ static void hash(struct text text, char hex[static AUDIT_HASH_DIGITS + 1])
 
 	sha256_init(&sha256);
 	sha256_update(&sha256, text.len, (const uint8_t *)text.data);
-	finish(&sha256, hex);
+	finish_audit_hash(&sha256, hex);
 }
 
 struct audit_digest *audit_digest_new(void)
@@ -49,7 +49,7 @@ void audit_digest_add(struct audit_digest *digest, struct text text)
 
 void audit_digest_end(struct audit_digest *digest, char hex[static AUDIT_HASH_DIGITS + 1])
 {
-	finish(&digest->sha256, hex);
+	finish_audit_hash(&digest->sha256, hex);
 	free(digest);
 }
 

@@ -58,7 +58,7 @@ static void send_chunk(struct op *op, struct json_object *chunk)
 	send_event(op, "data", data);
 }
 
-static void finish(struct op *op, struct json_object *end)
+static void finish_process_events(struct op *op, struct json_object *end)
 {
 	struct json_object *event = process_end_event(end);
 
@@ -96,7 +96,7 @@ static void read_reply(struct op *op, const struct cloister_message *reply)
 			"process goes on",
 			(long long)lost);
 	else if (end && n == 0)
-		finish(op, end);
+		finish_process_events(op, end);
 	else if (gate_answer_full(op->request))
 		events->waits_for_room = true;
 	else

@@ -294,7 +294,7 @@ static size_t on_data(struct gate_request *request, struct text data)
 	return data.len;
 }
 
-static void finish(struct upload *upload)
+static void finish_upload(struct upload *upload)
 {
 	if (upload->failed)
 		return;
@@ -318,7 +318,7 @@ static void on_end(struct gate_request *request)
 	struct upload *upload = op_of(request)->state;
 
 	if (upload && upload->ready)
-		finish(upload);
+		finish_upload(upload);
 	else
 		op_of(request)->body_over = true;
 }
@@ -354,7 +354,7 @@ static void link_open(struct op *op)
 	if (!upload->is_form)
 		begin_file(upload, upload->query_path);
 	if (op->request && op->body_over)
-		finish(upload);
+		finish_upload(upload);
 	else if (op->request)
 		gate_request_more(op->request);
 }

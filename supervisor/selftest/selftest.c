@@ -399,7 +399,7 @@ static void set_interval(struct selftest *selftest)
 		timer_set(&selftest->interval, ms);
 }
 
-static void finish(struct selftest *selftest)
+static void finish_selftest(struct selftest *selftest)
 {
 	selftest->running = false;
 	canaries_close(selftest->canaries);
@@ -424,7 +424,7 @@ static void leave(struct selftest *selftest)
 		run_command(selftest, selftest_tear_down);
 		return;
 	}
-	finish(selftest);
+	finish_selftest(selftest);
 }
 
 static void on_step(evutil_socket_t fd, short what, void *context)

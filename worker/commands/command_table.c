@@ -139,7 +139,7 @@ static void forget(struct command_table *table, struct command *command)
 }
 
 /* Reports the end of @command and frees its entry. */
-static int finish(
+static int finish_command(
 	struct command_table *table, struct command *command, const struct command_ended *ended)
 {
 	uint64_t call = command->call;
@@ -155,7 +155,7 @@ static int finish_not_begun(struct command_table *table, struct command *command
 		.launch_error = (uint32_t)error,
 	};
 
-	return finish(table, command, &ended);
+	return finish_command(table, command, &ended);
 }
 
 /* Waits for a child to end and frees the entries of all children that have ended. */
@@ -548,7 +548,7 @@ static int finish_reaped(struct command_table *table, struct command *command, i
 	ended = atomic_load(&report->over) ? report->ended
 					   : ended_unsaid(command, init_status, usage);
 	command_cgroup_measure(table->cgroups, &command->cgroup, &ended);
-	return finish(table, command, &ended);
+	return finish_command(table, command, &ended);
 }
 
 int command_table_reap(struct command_table *table)

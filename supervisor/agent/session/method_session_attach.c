@@ -133,7 +133,7 @@ static void on_send(void *context)
 }
 
 /* Says that nothing more comes, and why, and how much of the output was not sent. */
-static void finish(struct attachment *attachment, bool allowed)
+static void finish_attachment(struct attachment *attachment, bool allowed)
 {
 	const struct output_ring *ring = session_output(attachment->session);
 	struct session_info info;
@@ -161,7 +161,7 @@ static void on_finish(void *context)
 {
 	struct attachment *attachment = context;
 
-	finish(attachment, attachment->ended && is_allowed(attachment));
+	finish_attachment(attachment, attachment->ended && is_allowed(attachment));
 }
 
 static void on_output(void *context, unsigned stream, struct text data, bool *searched)
@@ -178,7 +178,7 @@ static void on_ended(void *context, bool forgotten)
 
 	attachment->ended = true;
 	if (forgotten) {
-		finish(attachment, is_allowed(attachment));
+		finish_attachment(attachment, is_allowed(attachment));
 		return;
 	}
 	/* A service that stops waits for it only while the client reads. */

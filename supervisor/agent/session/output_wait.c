@@ -56,7 +56,7 @@ static void note_end(struct output_wait *wait)
 			wait->met = (int)i;
 }
 
-static void finish(struct output_wait *wait)
+static void finish_output_wait(struct output_wait *wait)
 {
 	if (wait->ended)
 		note_end(wait);
@@ -197,7 +197,7 @@ static void on_output(void *context, unsigned stream, struct text data, bool *se
 		}
 	}
 	if (wait->met != OUTPUT_NOT_MET || (wait->n_conditions == 0 && has_something(wait)))
-		finish(wait);
+		finish_output_wait(wait);
 	else
 		set_quiet(wait);
 }
@@ -209,7 +209,7 @@ static void on_ended(void *context, bool forgotten)
 	wait->ended = true;
 	stop_watching(wait);
 	if (forgotten || is_searched(wait))
-		finish(wait);
+		finish_output_wait(wait);
 }
 
 static void on_deadline(void *context)
@@ -219,7 +219,7 @@ static void on_deadline(void *context)
 	if (!is_overdue(wait))
 		set_overdue(wait);
 	if (is_searched(wait))
-		finish(wait);
+		finish_output_wait(wait);
 }
 
 static void on_quiet(void *context)
@@ -234,7 +234,7 @@ static void on_quiet(void *context)
 	}
 	if (wait->met == OUTPUT_NOT_MET)
 		wait->met = (int)(wait->silence - wait->conditions);
-	finish(wait);
+	finish_output_wait(wait);
 }
 
 bool output_wait_needs_ports(const struct output_wait *wait)
@@ -260,7 +260,7 @@ static void on_ports(void *context)
 
 	look_at_ports(wait);
 	if (wait->met != OUTPUT_NOT_MET)
-		finish(wait);
+		finish_output_wait(wait);
 	else if (!wait->ended)
 		timer_set(&wait->ports, LIMIT_PORT_ASK_MS);
 }

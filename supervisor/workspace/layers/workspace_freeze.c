@@ -48,7 +48,7 @@ bool workspace_is_copied(const struct workspace *workspace)
 	return workspace->freeze && workspace->freeze->copying;
 }
 
-static void finish(struct workspace *workspace, enum tool_error error, const char *why)
+static void finish_freeze(struct workspace *workspace, enum tool_error error, const char *why)
 {
 	workspace_frozen frozen = workspace->freeze->frozen;
 	void *context = workspace->freeze->context;
@@ -73,12 +73,12 @@ static void on_copied(void *context, int error, struct text step)
 	}
 	if (error < 0) {
 		unfinished_drop(workspace->all, freeze->tenant, true, &freeze->target);
-		finish(workspace, refusal.error, refusal_text(&refusal));
+		finish_freeze(workspace, refusal.error, refusal_text(&refusal));
 		return;
 	}
 	freeze->tenant->usage->templates++;
 	freeze->tenant->usage->freezes++;
-	finish(workspace, TOOL_OK, NULL);
+	finish_freeze(workspace, TOOL_OK, NULL);
 }
 
 static int copy(struct workspace *workspace)
@@ -117,21 +117,21 @@ void workspace_freeze_advance(struct workspace *workspace)
 	r = copy(workspace);
 	freeze->copying = r == 0;
 	if (r < 0)
-		finish(workspace, tool_error_from_errno(-r), NULL);
+		finish_freeze(workspace, tool_error_from_errno(-r), NULL);
 }
 
 void workspace_freeze_lost(struct workspace *workspace, enum tool_error error, const char *why)
 {
 	/* A copier has mounts of its own, and reads on; its answer comes. */
 	if (!workspace->freeze->copying)
-		finish(workspace, error, why);
+		finish_freeze(workspace, error, why);
 }
 
 static void on_deadline(void *context)
 {
 	struct workspace_freeze *freeze = context;
 
-	finish(freeze->workspace, TOOL_BUSY,
+	finish_freeze(freeze->workspace, TOOL_BUSY,
 		"Calls are running in the workspace: wait for them, or cancel them, and try "
 		"again");
 }
@@ -139,7 +139,7 @@ static void on_deadline(void *context)
 void workspace_freeze_give_up(struct workspace *workspace)
 {
 	if (!workspace->freeze->copying)
-		finish(workspace, TOOL_BUSY, WORKSPACE_SETTLES);
+		finish_freeze(workspace, TOOL_BUSY, WORKSPACE_SETTLES);
 }
 
 static enum tool_error check(

@@ -168,7 +168,7 @@ static void tidy(struct workspace *workspace)
 	layers_tidy(&place, &workspace->layers);
 }
 
-static void finish(struct workspace *workspace)
+static void finish_swap(struct workspace *workspace)
 {
 	struct workspace_swap *swap = TAKE_PTR(workspace->swap);
 
@@ -225,7 +225,7 @@ static void commit(struct workspace *workspace)
 		if (swap->way != SWAP_PREVIEW)
 			ask_to_fold(workspace);
 	}
-	finish(workspace);
+	finish_swap(workspace);
 }
 
 /*
@@ -263,7 +263,7 @@ static void commit_unseen(struct workspace *workspace)
 	} else {
 		layers_tidy(&place, &workspace->layers);
 	}
-	finish(workspace);
+	finish_swap(workspace);
 }
 
 static bool waits_for_calls(const struct workspace *workspace)
@@ -298,7 +298,7 @@ void workspace_swap_advance(struct workspace *workspace)
 		commit(workspace);
 	} else if (swap->state == SWAP_UNDOING && is_closed) {
 		cell_replace(workspace->cell, false);
-		finish(workspace);
+		finish_swap(workspace);
 	}
 }
 
@@ -314,7 +314,7 @@ bool workspace_swap_lost(
 		/* The kernel holds a killed process: the calls that wait are told so, too. */
 		if (loss == CELL_HELD) {
 			fail_swap(swap, error, why);
-			finish(workspace);
+			finish_swap(workspace);
 		}
 		return false;
 	case SWAP_OPENING:
@@ -323,14 +323,14 @@ bool workspace_swap_lost(
 		else if (!swap->committed)
 			undo(workspace, error, why);
 		else
-			finish(workspace); /* the next call has the cell made */
+			finish_swap(workspace); /* the next call has the cell made */
 		return true;
 	case SWAP_CLEARING:
 		return true;
 	default:
 		if (loss != CELL_HELD)
 			return true;
-		finish(workspace);
+		finish_swap(workspace);
 		return false;
 	}
 }
@@ -347,14 +347,14 @@ static void on_deadline(void *context)
 		return;
 	}
 	if (swap->state == SWAP_CLEARING) {
-		finish(workspace);
+		finish_swap(workspace);
 		return;
 	}
 	cell_replace(workspace->cell, false);
 	fail_swap(swap, TOOL_BUSY,
 		"Calls are running in the workspace: wait for them, or cancel them, and try "
 		"again");
-	finish(workspace);
+	finish_swap(workspace);
 }
 
 void workspace_swap_give_up(struct workspace *workspace)
@@ -364,7 +364,7 @@ void workspace_swap_give_up(struct workspace *workspace)
 	if (swap->state != SWAP_WAITING || swap->way == SWAP_BACK || !waits_for_calls(workspace))
 		return;
 	fail_swap(swap, TOOL_BUSY, WORKSPACE_SETTLES);
-	finish(workspace);
+	finish_swap(workspace);
 }
 
 enum tool_error workspace_swap_begin(struct workspace *workspace, const struct layer_stack *next,

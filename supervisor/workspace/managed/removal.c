@@ -29,7 +29,7 @@ struct removal {
 	STAILQ_HEAD(, look) looks;
 };
 
-static void finish(struct removal *removal, const struct look *look, const char *found)
+static void finish_removal(struct removal *removal, const struct look *look, const char *found)
 {
 	const int managed_fd = removal->workspaces->managed_fd;
 	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
@@ -82,7 +82,7 @@ static void look_at_some(void *context)
 	do {
 		name = look->directory ? managed_left_next(look->directory, &left) : NULL;
 		if (name)
-			finish(removal, look, name);
+			finish_removal(removal, look, name);
 	} while (name && !loop_share_is_used_up());
 	if (!name && left > 0)
 		end_look(removal);

@@ -36,7 +36,7 @@ static void import_free(struct template_import *import)
 	free(import);
 }
 
-static void finish(struct template_import *import, enum tool_error error, const char *why,
+static void finish_import(struct template_import *import, enum tool_error error, const char *why,
 	const struct unpack_report *left_out)
 {
 	import->tenant->usage->copies--;
@@ -88,12 +88,12 @@ static void on_copied(void *context, int error, struct text step)
 	}
 	if (error < 0) {
 		unfinished_drop(import->all, import->tenant, true, &import->target);
-		finish(import, refusal.error, refusal_text(&refusal), NULL);
+		finish_import(import, refusal.error, refusal_text(&refusal), NULL);
 		return;
 	}
 	import->tenant->usage->templates++;
 	import->tenant->usage->imports++;
-	finish(import, TOOL_OK, NULL, reported ? &report : NULL);
+	finish_import(import, TOOL_OK, NULL, reported ? &report : NULL);
 }
 
 /* Has @source copied or, if it is no directory to be shown as it is, unpacked. */
@@ -153,7 +153,7 @@ static void on_looked_up(void *context, int error, int fd, const struct spawner_
 	if (error == 0)
 		error = copy(import, source, where->kind != LOOKED_UP_DIRECTORY);
 	if (error < 0)
-		finish(import, tool_error_from_errno(-error), why_not_found(error), NULL);
+		finish_import(import, tool_error_from_errno(-error), why_not_found(error), NULL);
 }
 
 static int look_up(struct template_import *import, struct text path)

@@ -445,7 +445,7 @@ static bool plan_all(struct attempt *attempt)
 }
 
 /* Makes the patch, which is ready. Returns false if a file was changed meanwhile. */
-static bool finish(struct attempt *attempt)
+static bool finish_file_patch(struct attempt *attempt)
 {
 	const struct files_end end = {.count = attempt->patch.n_files};
 
@@ -458,7 +458,7 @@ static bool finish(struct attempt *attempt)
 /* Applies the patch once. Returns false if a file was changed meanwhile. */
 static bool try_patch(struct attempt *attempt)
 {
-	return !plan_all(attempt) || patch_tell_plan(attempt) < 0 || finish(attempt);
+	return !plan_all(attempt) || patch_tell_plan(attempt) < 0 || finish_file_patch(attempt);
 }
 
 static void work_done(struct work *work)
@@ -548,7 +548,7 @@ bool file_patch_hold(struct file_patch *patch, struct reply *reply)
 /* What was told is made, or nothing. */
 static void commit_held(struct file_patch *patch, struct reply *reply)
 {
-	if (!finish(patch->held))
+	if (!finish_file_patch(patch->held))
 		reply_error(reply, TOOL_STALE_FILE, "%s. Nothing of the patch was done",
 			patch->held->sentence);
 	attempt_done(TAKE_PTR(patch->held));

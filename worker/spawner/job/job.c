@@ -31,7 +31,7 @@ void job_queue_init(
 	LIST_INSERT_HEAD(&jobs->queues, queue, entry);
 }
 
-static void finish(struct job *job, int result)
+static void finish_job(struct job *job, int result)
 {
 	fair_queue_end(&job->queue->turns, &job->turn, now_us());
 	job->queue->kind->ended(job, result);
@@ -62,7 +62,7 @@ void job_queue_go_on(struct job_queue *queue)
 		} else if (pid == JOB_WAITS) {
 			fair_queue_return(&queue->turns, &job->turn, now_us());
 		} else {
-			finish(job, pid);
+			finish_job(job, pid);
 		}
 	}
 }
@@ -146,9 +146,9 @@ bool jobs_reaped(struct jobs *jobs, pid_t pid, int status)
 	if (job->ended == 0 && queue->kind->again && queue->kind->again(job, status))
 		fair_queue_return(&queue->turns, &job->turn, now_us());
 	else
-		finish(job, job->ended < 0        ? job->ended
-			    : queue->kind->result ? queue->kind->result(status)
-						  : forked_result(status));
+		finish_job(job, job->ended < 0        ? job->ended
+				: queue->kind->result ? queue->kind->result(status)
+						      : forked_result(status));
 	job_queue_go_on(queue);
 	return true;
 }

@@ -75,7 +75,7 @@ static int copy_attributes(struct work *work, int from, int to)
 }
 
 /* What filling it has changed is set in the end. */
-static int finish(struct work *work, const struct level *level)
+static int finish_merge_level(struct work *work, const struct level *level)
 {
 	struct timespec times[2];
 	struct stat stat_buf;
@@ -221,7 +221,7 @@ static int step(struct work *work)
 		level->high_is_read = true;
 		return 0;
 	}
-	r = finish(work, level);
+	r = finish_merge_level(work, level);
 	if (r == 0)
 		close_level(work);
 	return r;

@@ -426,7 +426,7 @@ void template_memory_load(
 }
 
 /* The copy is complete. Learns what it takes. */
-static int finish(struct memory_template *template)
+static int finish_memory_template(struct memory_template *template)
 {
 	_cleanup_close_ int tree = -1;
 	struct statfs status;
@@ -479,7 +479,7 @@ static void ended(struct job *job, int r)
 		template->state = WAITS;
 		memory->step = "copy the template into memory";
 		if (r == 0)
-			r = finish(template);
+			r = finish_memory_template(template);
 		if (r == -EFBIG || r == -ENOSPC)
 			r = template->tried < most(memory, template->tenant) ? -ENOSPC : -EFBIG;
 	}

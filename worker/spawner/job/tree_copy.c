@@ -104,7 +104,7 @@ static int copy_attributes(struct work *work, int from, int to)
 	return r;
 }
 
-static int finish(struct work *work, int from, int to, const struct stat *stat_buf)
+static int finish_copied_directory(struct work *work, int from, int to, const struct stat *stat_buf)
 {
 	const struct timespec times[] = {stat_buf->st_atim, stat_buf->st_mtim};
 	mode_t kept = S_ISDIR(stat_buf->st_mode) ? 03777 : 01777;
@@ -206,7 +206,7 @@ static int make_file(struct work *work, int parent, int to_parent, const char *n
 	if (to < 0)
 		return -errno;
 	r = copy_content(work, from, to, &stat_buf);
-	return r == 0 ? finish(work, from, to, &stat_buf) : r;
+	return r == 0 ? finish_copied_directory(work, from, to, &stat_buf) : r;
 }
 
 /* Hard links. */
@@ -367,7 +367,7 @@ static int leave(struct work *work)
 	if (r == 0 && fstat(dirfd(level->from), &stat_buf) < 0)
 		r = -errno;
 	if (r == 0)
-		r = finish(work, dirfd(level->from), level->to, &stat_buf);
+		r = finish_copied_directory(work, dirfd(level->from), level->to, &stat_buf);
 	if (r == 0)
 		close_level(work);
 	return r;
