@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 /* Whether there is something to keep. */
-static bool tell(struct json_object *diff)
+static bool tell_preview(struct json_object *diff)
 {
 	struct json_object *error = field(diff, "error");
 
@@ -63,7 +63,7 @@ int preview_decide(struct cloister *cloister, const struct invocation *invocatio
 
 	if (!diff)
 		return status;
-	keep = !invocation->json && tell(diff) && ask_to_apply();
+	keep = !invocation->json && tell_preview(diff) && ask_to_apply();
 	r = request(cloister, keep ? "transaction.commit" : "transaction.discard",
 		json_object_new_object(), &reply);
 	if (r < 0)

@@ -244,7 +244,7 @@ static int take_head(struct multipart *multipart, struct text *data)
 									   : 0;
 }
 
-static void tell(struct multipart *multipart, struct text data)
+static void tell_multipart_data(struct multipart *multipart, struct text data)
 {
 	if (multipart->state == BODY && data.len > 0)
 		multipart->events->data(multipart->context, data);
@@ -258,8 +258,9 @@ static void take_content(struct multipart *multipart, struct text *data)
 
 	while (data->len > 0 && multipart->matched > 0 && multipart->matched < multipart->len) {
 		if (data->data[0] != multipart->delimiter[multipart->matched]) {
-			tell(multipart, (struct text){multipart->delimiter + multipart->before,
-						multipart->matched - multipart->before});
+			tell_multipart_data(
+				multipart, (struct text){multipart->delimiter + multipart->before,
+						   multipart->matched - multipart->before});
 			multipart->matched = multipart->before = 0;
 			break;
 		}
@@ -278,7 +279,7 @@ static void take_content(struct multipart *multipart, struct text *data)
 		return;
 	cr = memchr(data->data, '\r', data->len);
 	plain = (struct text){data->data, cr ? (size_t)(cr - data->data) : data->len};
-	tell(multipart, plain);
+	tell_multipart_data(multipart, plain);
 	data->data += plain.len + (cr != NULL);
 	data->len -= plain.len + (cr != NULL);
 	multipart->matched = cr != NULL;

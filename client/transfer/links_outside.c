@@ -34,7 +34,7 @@ static bool is_seen(const char *path, const char *directory, const char *const *
 	return is_below(path, directory);
 }
 
-static void tell(const char *name, const char *path, const char *advice)
+static void tell_link_outside(const char *name, const char *path, const char *advice)
 {
 	_cleanup_free_ char *escaped = terminal_text(path);
 
@@ -75,9 +75,10 @@ void links_outside_tell(const char *directory, const char *const *shown)
 		return;
 	if (look(fd, ".git", false, text) && strncmp(text, prefix, sizeof(prefix) - 1) == 0 &&
 		text[sizeof(prefix) - 1] == '/' && !is_seen(text + sizeof(prefix) - 1, real, shown))
-		tell("this is a linked git worktree: .git", text + sizeof(prefix) - 1,
+		tell_link_outside("this is a linked git worktree: .git", text + sizeof(prefix) - 1,
 			"open the repository itself");
 	for (size_t i = 0; i < ARRAY_SIZE(pythons); i++)
 		if (look(fd, pythons[i], true, text) && *text == '/' && !is_seen(text, real, shown))
-			tell(pythons[i], text, "make the environment in the workspace");
+			tell_link_outside(
+				pythons[i], text, "make the environment in the workspace");
 }

@@ -230,7 +230,7 @@ static void look_up(struct sandbox *sandbox)
 }
 
 /* Tells those who wait what came of it. One may end the sandbox, so it is held. */
-static void tell(struct sandbox *sandbox, const char *failure)
+static void tell_sandbox_waiters(struct sandbox *sandbox, const char *failure)
 {
 	struct waiting *waiting = sandbox->waiting;
 	struct looking *looking = sandbox->looks ? looking_of(text_from(sandbox->id)) : NULL;
@@ -344,7 +344,7 @@ static void opened(__attribute__((unused)) struct cloister *cloister,
 		tries_again(sandbox, open_workspace))
 		return;
 	if (!sandbox->ready) {
-		tell(sandbox,
+		tell_sandbox_waiters(sandbox,
 			error < 0 || cloister_error(reply) == CLOISTER_ERROR_WORKSPACE_NOT_FOUND
 				? NULL
 				: cloister_error_message(reply));
@@ -353,7 +353,7 @@ static void opened(__attribute__((unused)) struct cloister *cloister,
 		snprintf(sandbox->root, sizeof(sandbox->root), "%s", root ? root : "");
 		(void)cloister_get_bool(reply, "/root_inside", &sandbox->has_root);
 		watch_lease(sandbox);
-		tell(sandbox, NULL);
+		tell_sandbox_waiters(sandbox, NULL);
 	}
 	sandbox_release(sandbox);
 }
@@ -367,7 +367,7 @@ static void open_workspace(struct sandbox *sandbox)
 	if (agent_link_request(sandbox->link, "workspace.open",
 		    json_object_to_json_string_ext(params, JSON_C_TO_STRING_PLAIN), opened, sandbox,
 		    NULL) < 0) {
-		tell(sandbox, "cloisterd cannot be asked");
+		tell_sandbox_waiters(sandbox, "cloisterd cannot be asked");
 		sandbox_release(sandbox);
 	}
 	json_object_put(params);
@@ -403,9 +403,9 @@ static void listed(__attribute__((unused)) struct cloister *cloister,
 		if (facts.state == FACTS_RUNNING)
 			open_workspace(sandbox);
 		else
-			tell(sandbox, NULL);
+			tell_sandbox_waiters(sandbox, NULL);
 	} else if (error < 0) {
-		tell(sandbox, "The connection to cloisterd was lost");
+		tell_sandbox_waiters(sandbox, "The connection to cloisterd was lost");
 	} else {
 		sandbox->key++;
 		ask_next_tenant(sandbox);
@@ -420,7 +420,7 @@ static bool open_link(struct sandbox *sandbox)
 	if (agent_link_open(sandbox->gate,
 		    &(struct gate_identity){sandbox->tenant_name, sandbox->workspace, sandbox->id},
 		    &link_callbacks, sandbox, &sandbox->link) < 0) {
-		tell(sandbox, "cloisterd cannot be reached");
+		tell_sandbox_waiters(sandbox, "cloisterd cannot be reached");
 		return false;
 	}
 	return true;
@@ -437,7 +437,7 @@ static void ask_next_tenant(struct sandbox *sandbox)
 		sandbox->key++;
 	if (key == NULL) {
 		count_empty(sandbox);
-		tell(sandbox, NULL);
+		tell_sandbox_waiters(sandbox, NULL);
 		return;
 	}
 	snprintf(sandbox->tenant_name, sizeof(sandbox->tenant_name), "%s", key->tenant);
@@ -451,7 +451,7 @@ static void ask_tenant(struct sandbox *sandbox)
 	sandbox->users++;
 	/* The link's one workspace. */
 	if (agent_link_request(sandbox->link, "workspace.list", NULL, listed, sandbox, NULL) < 0) {
-		tell(sandbox, "cloisterd cannot be asked");
+		tell_sandbox_waiters(sandbox, "cloisterd cannot be asked");
 		sandbox_release(sandbox);
 	}
 }

@@ -53,7 +53,7 @@ static void ending_free(struct ending *ending)
 	free(ending);
 }
 
-static void tell(struct service *service, const struct tenant *tenant, const char *name,
+static void tell_lease_end(struct service *service, const struct tenant *tenant, const char *name,
 	enum lease_end at_end)
 {
 	tenant->usage->leases_ended++;
@@ -87,7 +87,7 @@ static void close_or_remove(struct ending *ending)
 	if (error != TOOL_OK)
 		log_failed(tenant, name, error);
 	else
-		tell(ending->service, tenant, name, ending->at_end);
+		tell_lease_end(ending->service, tenant, name, ending->at_end);
 }
 
 static void on_look(void *context)
@@ -152,7 +152,7 @@ static void end_unused(
 					: workspaces_end_lease(service->workspaces, tenant, name);
 
 	if (error == TOOL_OK)
-		tell(service, tenant, name, at_end);
+		tell_lease_end(service, tenant, name, at_end);
 	else
 		log_failed(tenant, name, error);
 }

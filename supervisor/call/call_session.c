@@ -28,7 +28,7 @@ void call_end_within(struct call *call, enum ended_by cause, int64_t grace_ms)
 }
 
 /* A worker that does not read has no more waiting for it, however many are sent. */
-static int tell(struct call *call, uint8_t type, const struct wire_writer *payload)
+static int tell_session_process(struct call *call, uint8_t type, const struct wire_writer *payload)
 {
 	if (call->n_signals >= LIMIT_SESSION_SIGNALS) {
 		if (!workspace_has_heard(call->workspace, &call->entry, call->signalled_at))
@@ -55,7 +55,7 @@ int call_signal(struct call *call, const struct command_signal *message)
 	if (!has_begun(call))
 		return -ESRCH;
 	command_signal_put(&writer, message);
-	return tell(call, COMMAND_SIGNAL, &writer);
+	return tell_session_process(call, COMMAND_SIGNAL, &writer);
 }
 
 int call_resize(struct call *call, const struct command_terminal *size)
@@ -69,7 +69,7 @@ int call_resize(struct call *call, const struct command_terminal *size)
 		r = call->state == CALL_WAITING ? 0 : -ESRCH;
 	} else {
 		command_terminal_put(&writer, size);
-		r = tell(call, COMMAND_RESIZE, &writer);
+		r = tell_session_process(call, COMMAND_RESIZE, &writer);
 	}
 	if (r == 0)
 		call->request.session.terminal = *size;

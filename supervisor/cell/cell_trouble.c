@@ -25,7 +25,7 @@ static void note(struct cell *cell, const char *what, const char *why)
 	cell->trouble.at = clock_now();
 }
 
-static void tell(struct cell *cell)
+static void tell_cell_trouble(struct cell *cell)
 {
 	cell->owner->troubled(cell->context, cell->trouble.text ? cell->trouble.text : "");
 }
@@ -34,7 +34,7 @@ void cell_trouble_tell(struct cell *cell, const char *what, const char *why)
 {
 	cell_trouble_end(cell);
 	note(cell, what, why);
-	tell(cell);
+	tell_cell_trouble(cell);
 }
 
 static void on_told(void *context, int error, struct text step)
@@ -48,7 +48,7 @@ static void on_told(void *context, int error, struct text step)
 		free(cell->trouble.text);
 		cell->trouble.text = text;
 	}
-	tell(cell);
+	tell_cell_trouble(cell);
 }
 
 void cell_trouble_tell_where(struct cell *cell, const char *what, const char *why)
@@ -65,7 +65,7 @@ void cell_trouble_tell_where(struct cell *cell, const char *what, const char *wh
 			pidfds[n++] = process_link_pidfd(cell->processes[i].link);
 	if (spawner_link_where(cell->spawner, pidfds, n, on_told, cell, &cell->trouble.asked) < 0) {
 		cell->trouble.asked = 0;
-		tell(cell);
+		tell_cell_trouble(cell);
 	}
 }
 
@@ -75,7 +75,7 @@ void cell_trouble_end(struct cell *cell)
 		return;
 	spawner_link_forget(cell->spawner, cell->trouble.asked);
 	cell->trouble.asked = 0;
-	tell(cell);
+	tell_cell_trouble(cell);
 }
 
 void cell_trouble_done(struct cell *cell)

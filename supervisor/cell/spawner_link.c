@@ -72,7 +72,7 @@ static uint64_t now_us(void)
 	return (uint64_t)(clock_now() / CLOCK_NS_PER_US);
 }
 
-static int tell(struct spawner_link *link, uint8_t type)
+static int tell_spawner(struct spawner_link *link, uint8_t type)
 {
 	return channel_send(&link->channel, type, 0, (struct text){NULL, 0}, NULL, 0);
 }
@@ -113,7 +113,7 @@ void spawner_link_beside(struct spawner_link *link, bool beside)
 void spawner_link_reload(struct spawner_link *link)
 {
 	/* If there is no memory for this frame, the next request fails too, and reports it. */
-	if (!link->is_lost && tell(link, SPAWNER_RELOAD) == 0)
+	if (!link->is_lost && tell_spawner(link, SPAWNER_RELOAD) == 0)
 		loop_turn_defer(&link->flush);
 }
 

@@ -58,7 +58,7 @@ static void note_cost(struct unauthorized_client *client)
 		dear_user_add(&client->peer, NULL);
 }
 
-static void tell(struct unauthorized_client *client, const char *id_text)
+static void tell_unauthorized(struct unauthorized_client *client, const char *id_text)
 {
 	struct evbuffer *output = evbuffer_new();
 
@@ -82,11 +82,11 @@ static void answer(struct unauthorized_client *client, struct text line)
 
 	if (r == 0) {
 		if (!request.notification)
-			tell(client, request.id_text);
+			tell_unauthorized(client, request.id_text);
 		jsonrpc_request_free(&request);
 		return;
 	}
-	tell(client, NULL);
+	tell_unauthorized(client, NULL);
 	if (r != -ENOMEM)
 		jsonrpc_fault_free(&fault);
 }
@@ -124,7 +124,7 @@ static void on_readable(void *context)
 			answer(client,
 				(struct text){client->line, (size_t)(newline - client->line)});
 		else
-			tell(client, NULL);
+			tell_unauthorized(client, NULL);
 	}
 	unauthorized_client_free(client);
 }

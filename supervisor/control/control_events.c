@@ -62,7 +62,7 @@ static bool hears(struct control_watcher *watcher)
 	return true;
 }
 
-static void tell(struct control_watcher *watcher, const struct call_info *info,
+static void tell_control_watcher(struct control_watcher *watcher, const struct call_info *info,
 	const struct observation *observation)
 {
 	struct client *client = watcher->client;
@@ -100,7 +100,7 @@ static void tell_all(const struct call *call, const struct observation *observat
 	call_get_info(call, &info);
 	LIST_FOREACH (watcher, &watchers, entry)
 		if (may_hear(watcher))
-			tell(watcher, &info, observation);
+			tell_control_watcher(watcher, &info, observation);
 }
 
 void control_events_tell(

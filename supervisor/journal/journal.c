@@ -158,7 +158,7 @@ static void open_gates(struct gates *gates)
  * Tells what has become of @jobs. Whoever finds that a job is not done knows that its gate will not
  * be opened, unless it is shut before. Releases the mutex while it opens gates.
  */
-static void tell(struct journal *journal, struct jobs *jobs)
+static void tell_journal_jobs(struct journal *journal, struct jobs *jobs)
 {
 	struct gates gates = STAILQ_HEAD_INITIALIZER(gates);
 	const uint64_t one = 1;
@@ -193,7 +193,7 @@ static int64_t turn(void *context)
 	r = do_jobs(journal, &jobs);
 	thread_lock(&journal->thread);
 	note(journal, r);
-	tell(journal, &jobs);
+	tell_journal_jobs(journal, &jobs);
 	return THREAD_AGAIN;
 }
 

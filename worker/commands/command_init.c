@@ -591,7 +591,7 @@ int command_report_end(int fd, uint64_t call, const struct command_ended *ended)
  * meanwhile, the worker reports the end a second time and cloisterd ignores it. If the write fails
  * because the kernel has no memory for the pipe, the worker reports instead.
  */
-static void tell(const struct command_init *init)
+static void tell_command_shell(const struct command_init *init)
 {
 	struct command_report *report = init->report;
 
@@ -696,7 +696,7 @@ static int command_init(void *context)
 			give_input(init);
 		follow(r, init);
 	}
-	tell(init);
+	tell_command_shell(init);
 	/* Let cloisterd run first: the remaining work here delays no answer. */
 	RAW0(SYS_sched_yield);
 	exit_now(0);

@@ -17,7 +17,7 @@
 #define STEP_MAX_MS 16
 
 /* One write, which the writes of inits to this socket cannot divide. */
-static int tell(struct command_pause_state *pause, bool all)
+static int tell_pause(struct command_pause_state *pause, bool all)
 {
 	uint8_t frame[WIRE_HEADER_SIZE + COMMAND_PAUSED_SIZE];
 	struct wire_writer writer = wire_writer(frame + WIRE_HEADER_SIZE, COMMAND_PAUSED_SIZE);
@@ -66,7 +66,7 @@ int command_pause_handle(
 	if (command_cgroups_freeze(pause->cgroups, true) == 0)
 		return 0;
 	go_on(pause);
-	return tell(pause, false);
+	return tell_pause(pause, false);
 }
 
 int command_pause_look(struct command_pause_state *pause, int64_t now_ms, int *ret)
@@ -79,10 +79,10 @@ int command_pause_look(struct command_pause_state *pause, int64_t now_ms, int *r
 		return 0;
 	if (left <= 0) {
 		go_on(pause);
-		return tell(pause, false);
+		return tell_pause(pause, false);
 	}
 	if (!pause->told && command_cgroups_are_frozen(pause->cgroups))
-		r = tell(pause, true);
+		r = tell_pause(pause, true);
 	if (!pause->told) {
 		left = pause->step_ms < left ? pause->step_ms : left;
 		if (pause->step_ms < STEP_MAX_MS)

@@ -14,8 +14,8 @@
 #define CHUNK_BYTES (32 * 1024)
 
 /* Tells of the open file. */
-static int tell(const struct root *root, int fd, const struct stat *st, const char *path,
-	bool attributes, struct reply *reply)
+static int tell_fetched_node(const struct root *root, int fd, const struct stat *st,
+	const char *path, bool attributes, struct reply *reply)
 {
 	_cleanup_free_ struct node_texts *texts = calloc(1, sizeof(*texts));
 	struct files_node node;
@@ -44,7 +44,8 @@ void file_fetch_begin(const struct root *root, const struct files_ask *request, 
 		error = TOOL_IS_A_DIRECTORY;
 	if (error == TOOL_OK && !S_ISREG(st.st_mode))
 		error = TOOL_NOT_A_REGULAR_FILE;
-	if (error == TOOL_OK && tell(root, fd, &st, path, request->attributes, reply) < 0)
+	if (error == TOOL_OK &&
+		tell_fetched_node(root, fd, &st, path, request->attributes, reply) < 0)
 		error = TOOL_EXECUTION_ERROR;
 	if (error != TOOL_OK) {
 		reply_error(reply, error, "%s",

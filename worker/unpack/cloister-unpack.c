@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void tell(const struct unpack_report *report)
+static void tell_unpack_report(const struct unpack_report *report)
 {
 	uint8_t payload[UNPACK_REPORT_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 		tree.report.fault = UNPACK_FAILED;
 		tree.report.error = (uint32_t)-r;
 	}
-	tell(&tree.report);
+	tell_unpack_report(&tree.report);
 	unpack_tree_done(&tree);
 	/* What libraries and sanitizers do at an exit is more than the filter allows. */
 	_exit(r < 0 ? UNPACK_EXIT_TOLD : 0);

@@ -63,7 +63,7 @@ static void put_message(struct json_text *json, const struct mcp_progress *progr
 }
 
 /* Sends progress, later if the client does not read. */
-static void tell(struct mcp_progress *progress)
+static void tell_mcp_progress(struct mcp_progress *progress)
 {
 	struct client *client = progress->call->client;
 	uint64_t now = elapsed_ms(progress);
@@ -84,7 +84,7 @@ static void on_timer(void *context)
 {
 	struct mcp_progress *progress = context;
 
-	tell(progress);
+	tell_mcp_progress(progress);
 	progress->soon = false;
 	timer_set(&progress->timer, PROGRESS_MS);
 }

@@ -447,7 +447,7 @@ static int tell_patch(struct diff *diff, struct text path, const char *name, con
 	return r;
 }
 
-static int tell(struct diff *diff, const char *name, size_t len, const int there[SIDES],
+static int tell_difference(struct diff *diff, const char *name, size_t len, const int there[SIDES],
 	const struct stat st[SIDES])
 {
 	struct text path = len > 0 ? (struct text){diff->path, len} : TEXT_LITERAL(".");
@@ -489,7 +489,7 @@ static int compare_entry(struct diff *diff, const char *name, size_t len, enum h
 		return 0;
 	}
 	if (r > 0)
-		r = tell(diff, name, len, there, st);
+		r = tell_difference(diff, name, len, there, st);
 	if (r < 0 || (!S_ISDIR(st[BEFORE].st_mode) && !S_ISDIR(st[AFTER].st_mode)))
 		return r;
 	if (!S_ISDIR(st[BEFORE].st_mode) || !S_ISDIR(st[AFTER].st_mode))

@@ -261,7 +261,7 @@ static void give_up(struct layer_folds *folds, struct layer_fold *fold)
 	free(fold);
 }
 
-static void tell(const struct layer_folds *folds, const struct layer_fold *fold, int error)
+static void tell_fold_end(const struct layer_folds *folds, const struct layer_fold *fold, int error)
 {
 	uint64_t us = fold->begun ? job_us(&fold->job) : 0;
 	char path[NAME_MAX + 64];
@@ -297,7 +297,7 @@ static void ended(struct job *job, int result)
 		log_given_up(fold, result);
 	/* It was made before, and waits to be put in force; or its layers are gone. */
 	if (!was_killed && (fold->begun || (result != -EEXIST && result != -ENOENT)))
-		tell(folds, fold, result);
+		tell_fold_end(folds, fold, result);
 	give_up(folds, fold);
 	if (was_killed && --folds->n_ending == 0)
 		layer_drops_hold(folds->drops, false);
