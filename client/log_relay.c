@@ -41,7 +41,7 @@ static void print_line(struct log_relay *relay)
 	relay->len = 0;
 }
 
-static void take(struct log_relay *relay, const char *bytes, size_t len)
+static void take_log_bytes(struct log_relay *relay, const char *bytes, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (bytes[i] != '\n')
@@ -63,7 +63,7 @@ static bool read_once(struct log_relay *relay)
 	while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return false;
-	take(relay, bytes, (size_t)n);
+	take_log_bytes(relay, bytes, (size_t)n);
 	return relay->total < LIMIT_RELAYED_LOG_BYTES;
 }
 

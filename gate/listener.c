@@ -263,7 +263,7 @@ static void bound_socket(int fd, bool is_unix)
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 }
 
-static void take(struct door *door, int fd, const struct gate_peer *peer)
+static void take_gate_client(struct door *door, int fd, const struct gate_peer *peer)
 {
 	struct gate_listeners *listeners = door->listeners;
 	struct gate *gate = listeners->gate;
@@ -313,7 +313,7 @@ static void on_accept(evutil_socket_t listening, short what, void *context)
 	}
 	peer_of(&storage, &peer);
 	if (may_connect(listeners, door, &peer)) {
-		take(door, fd, &peer);
+		take_gate_client(door, fd, &peer);
 		return;
 	}
 	gate->counts[GATE_CONNECTIONS_REFUSED]++;

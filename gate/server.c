@@ -706,7 +706,7 @@ int gate_server_renew(struct gate *gate, const char *certificate, const char *ke
 	return 0;
 }
 
-static bool take(struct gate *gate, struct gate_conn *conn, bool tls)
+static bool take_gate_conn(struct gate *gate, struct gate_conn *conn, bool tls)
 {
 	struct gate_server *server = gate->server;
 	struct gate_daemon *daemon = tls ? server->tls : server->plain;
@@ -729,5 +729,5 @@ static bool take(struct gate *gate, struct gate_conn *conn, bool tls)
 
 int gate_server_begin(struct gate_listeners *listeners)
 {
-	return gate_listeners_begin(listeners, take);
+	return gate_listeners_begin(listeners, take_gate_conn);
 }

@@ -87,7 +87,7 @@ static void skip_space(struct reader *reader)
 }
 
 /* Skips @c if it comes next. Returns whether it did. */
-static bool take(struct reader *reader, char c)
+static bool take_json_char(struct reader *reader, char c)
 {
 	if (reader->at == reader->end || *reader->at != c)
 		return false;
@@ -168,21 +168,21 @@ static int scan_number(struct reader *reader, struct text *ret, bool *ret_intege
 	size_t digits;
 	bool zero;
 
-	take(reader, '-');
+	take_json_char(reader, '-');
 	zero = reader->at < reader->end && *reader->at == '0';
 	digits = take_digits(reader);
 	if (digits == 0 || (zero && digits > 1))
 		return fail_json_read(reader, -EBADMSG, "invalid number");
 	*ret_integer = true;
-	if (take(reader, '.')) {
+	if (take_json_char(reader, '.')) {
 		*ret_integer = false;
 		if (take_digits(reader) == 0)
 			return fail_json_read(reader, -EBADMSG, "invalid number");
 	}
-	if (take(reader, 'e') || take(reader, 'E')) {
+	if (take_json_char(reader, 'e') || take_json_char(reader, 'E')) {
 		*ret_integer = false;
-		if (!take(reader, '+'))
-			take(reader, '-');
+		if (!take_json_char(reader, '+'))
+			take_json_char(reader, '-');
 		if (take_digits(reader) == 0)
 			return fail_json_read(reader, -EBADMSG, "invalid number");
 	}
@@ -293,7 +293,7 @@ static int enter(struct reader *reader, size_t size, size_t entries)
 static int leave(struct reader *reader, char bracket)
 {
 	skip_space(reader);
-	if (!take(reader, bracket))
+	if (!take_json_char(reader, bracket))
 		return fail_here(reader);
 	reader->depth--;
 	return 0;
@@ -303,7 +303,7 @@ static int leave(struct reader *reader, char bracket)
 static bool take_comma(struct reader *reader)
 {
 	skip_space(reader);
-	if (!take(reader, ','))
+	if (!take_json_char(reader, ','))
 		return false;
 	skip_space(reader);
 	return true;
@@ -325,7 +325,7 @@ static int read_member(struct reader *reader, struct lh_table *table)
 		return fail_json_read(reader, -EBADMSG, "a name that is given twice");
 	}
 	skip_space(reader);
-	if (!take(reader, ':'))
+	if (!take_json_char(reader, ':'))
 		return fail_here(reader);
 	skip_space(reader);
 	r = read_value(reader, &value);

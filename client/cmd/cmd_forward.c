@@ -199,7 +199,8 @@ static int serve(const struct invocation *invocation, const struct ports *ports,
 }
 
 /* Returns whether there is a child more. */
-static bool take(const struct invocation *invocation, const struct ports *ports, int listener)
+static bool take_forward_client(
+	const struct invocation *invocation, const struct ports *ports, int listener)
 {
 	_cleanup_close_ int local = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	pid_t parent = getpid(), pid;
@@ -255,7 +256,7 @@ static int wait_and_take(
 			return STATUS_NO_SERVICE;
 		}
 		if (fds[1].revents)
-			children += take(invocation, ports, listener);
+			children += take_forward_client(invocation, ports, listener);
 	}
 }
 

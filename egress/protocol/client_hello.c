@@ -24,7 +24,7 @@ struct input {
 	bool failed;
 };
 
-static struct input take(struct input *input, size_t n)
+static struct input take_hello_bytes(struct input *input, size_t n)
 {
 	struct input part = {input->data, n, false};
 
@@ -39,7 +39,7 @@ static struct input take(struct input *input, size_t n)
 
 static size_t number(struct input *input, size_t bytes)
 {
-	struct input part = take(input, bytes);
+	struct input part = take_hello_bytes(input, bytes);
 	size_t value = 0;
 
 	for (size_t i = 0; i < part.left; i++)
@@ -50,7 +50,7 @@ static size_t number(struct input *input, size_t bytes)
 /* Takes a vector whose length is in the first @bytes bytes. */
 static struct input vector(struct input *input, size_t bytes)
 {
-	return take(input, number(input, bytes));
+	return take_hello_bytes(input, number(input, bytes));
 }
 
 /* Reads the list of server_name: exactly one name, of the type that there is. */
@@ -96,7 +96,7 @@ static int read_hello(struct input hello, struct host *ret)
 
 	if (number(&hello, 2) < 0x0301)
 		return -EBADMSG;
-	take(&hello, 32); /* random */
+	take_hello_bytes(&hello, 32); /* random */
 	session = vector(&hello, 1);
 	ciphers = vector(&hello, 2);
 	compressions = vector(&hello, 1);
@@ -174,7 +174,7 @@ static int join_records(struct text bytes, uint8_t *message, size_t *len, size_t
 		}
 		if (*len + length > LIMIT_EGRESS_HELLO_BYTES)
 			return -E2BIG;
-		body = take(&input, length);
+		body = take_hello_bytes(&input, length);
 		if (!body.data) {
 			*ret_needed = read + RECORD_HEADER + length +
 				      (missing > length ? RECORD_HEADER + missing - length : 0);

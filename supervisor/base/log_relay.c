@@ -47,7 +47,7 @@ static void pass_on(struct log_relay *relay)
 	relay->len = 0;
 }
 
-static void take(struct log_relay *relay, char c)
+static void take_log_char(struct log_relay *relay, char c)
 {
 	if (c == '\n' || relay->len == sizeof(relay->line))
 		pass_on(relay);
@@ -62,7 +62,7 @@ static bool receive(struct log_relay *relay)
 	ssize_t n = read(relay->fd, buffer, sizeof(buffer));
 
 	for (ssize_t i = 0; i < n; i++)
-		take(relay, buffer[i]);
+		take_log_char(relay, buffer[i]);
 	if (n == 0)
 		watch_want(&relay->watch, WATCH_NOTHING);
 	return n > 0;

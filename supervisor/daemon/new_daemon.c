@@ -111,7 +111,7 @@ static char *copy_egress_socket(const struct daemon *daemon)
 	return copy;
 }
 
-static void take(struct new_daemon *new_daemon, int state, struct handover_message *given)
+static void take_handover(struct new_daemon *new_daemon, int state, struct handover_message *given)
 {
 	struct options *options = &new_daemon->daemon->options;
 	const bool control = given->number & HANDOVER_HAS_CONTROL;
@@ -177,7 +177,7 @@ void new_daemon_ask(struct daemon *daemon)
 	new_daemon->pid = r == 1 ? answer.pid : 0;
 	if (r != 1 || answer.type != HANDOVER_GIVEN)
 		give_up(r < 0 ? strerror(-r) : "the other cloisterd has ended the talk");
-	take(new_daemon, state, &answer);
+	take_handover(new_daemon, state, &answer);
 	daemon->new_daemon = new_daemon;
 }
 

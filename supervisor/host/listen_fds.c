@@ -21,7 +21,7 @@ static int option_of(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &size) < 0 ? -1 : value;
 }
 
-static int take(int fd, struct text name, unsigned number, struct listen_fds *fds)
+static int take_listen_fd(int fd, struct text name, unsigned number, struct listen_fds *fds)
 {
 	int *place = NULL;
 
@@ -48,7 +48,7 @@ static int take_all(const char *names, struct listen_fds *fds, const char **ret_
 
 	for (unsigned i = 0; i < fds->count; i++) {
 		struct text name = names ? text_take(&rest, ':') : (struct text){NULL, 0};
-		int r = take(LISTEN_FDS_START + (int)i, name, i, fds);
+		int r = take_listen_fd(LISTEN_FDS_START + (int)i, name, i, fds);
 
 		if (r < 0) {
 			*ret_message = r == -EINVAL

@@ -24,7 +24,7 @@ static bool is_same(const struct denial *denial, const struct denial *other)
 }
 
 /* Takes from the list the entry that @made is to be counted in. NULL: memory is out. */
-static struct denial *take(struct denials *denials, const struct denial *made)
+static struct denial *take_denial_row(struct denials *denials, const struct denial *made)
 {
 	struct denial *denial;
 
@@ -60,7 +60,7 @@ void denials_add(struct denials *denials, const char *workspace, const struct eg
 	snprintf(made.workspace, sizeof(made.workspace), "%.*s", (int)name.len, name.data);
 	snprintf(made.host, sizeof(made.host), "%.*s", (int)denied->host.len,
 		denied->host.data ? denied->host.data : "");
-	denial = take(denials, &made);
+	denial = take_denial_row(denials, &made);
 	if (!denial)
 		return;
 	denial->count++;

@@ -128,7 +128,7 @@ static void add_input(
 }
 
 /* Answers the request @id_text, now or later; takes it if later. */
-static void take(
+static void take_call_input(
 	struct client *client, char **id_text, struct client_call *call, struct text data, bool eof)
 {
 	if (!call)
@@ -144,7 +144,7 @@ static void take(
 
 static void take_payload(struct client *client, struct client_payload *payload, struct text data)
 {
-	take(client, &payload->id_text, client_find_call(client, payload->call_id), data,
+	take_call_input(client, &payload->id_text, client_find_call(client, payload->call_id), data,
 		payload->eof);
 }
 
@@ -213,5 +213,5 @@ void method_tool_input(struct client *client, struct jsonrpc_request *request)
 	if (wrong)
 		refuse_params(client, request->id_text, wrong);
 	else if (call_param(client, request, &call))
-		take(client, &request->id_text, call, input.data, input.eof);
+		take_call_input(client, &request->id_text, call, input.data, input.eof);
 }

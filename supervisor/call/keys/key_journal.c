@@ -277,7 +277,8 @@ void key_forget(struct key *key)
 }
 
 /* Takes a record at the start. */
-static int take(void *context, const struct journal_record *record, struct journal_place place)
+static int take_key_record(
+	void *context, const struct journal_record *record, struct journal_place place)
 {
 	struct keys *keys = context;
 	struct key *key = key_find(keys, record->id);
@@ -315,7 +316,7 @@ int keys_open(int directory_fd, bool durable, struct keys **ret)
 
 	if (!keys)
 		return -ENOMEM;
-	r = journal_new(directory_fd, durable, take, keys, &keys->journal);
+	r = journal_new(directory_fd, durable, take_key_record, keys, &keys->journal);
 	if (r < 0) {
 		keys_free(keys);
 		return r;

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static struct text take(struct text *part, size_t len)
+static struct text take_cut_content(struct text *part, size_t len)
 {
 	struct text taken = {part->data, len};
 
@@ -53,7 +53,7 @@ static void skip_padding(struct content_cut *cut, struct text *part)
 		cut->place = CONTENT_NUMBER;
 	cut->sent += cut->both ? spaces : 0;
 	if (spaces > 0)
-		cut->put(cut->context, take(part, spaces), true);
+		cut->put(cut->context, take_cut_content(part, spaces), true);
 }
 
 static void put_number(struct content_cut *cut, struct text *part)
@@ -65,7 +65,7 @@ static void put_number(struct content_cut *cut, struct text *part)
 	/* The tab after it counts for the line. */
 	if (digits < part->len)
 		cut->place = CONTENT_LINE;
-	put(cut, take(part, digits));
+	put(cut, take_cut_content(part, digits));
 }
 
 static void tell_left_out(struct content_cut *cut)
@@ -101,7 +101,8 @@ static size_t line_part(const struct content_cut *cut, struct text line)
 static void put_line(struct content_cut *cut, struct text *part)
 {
 	const char *newline = memchr(part->data, '\n', part->len);
-	struct text line = take(part, newline ? (size_t)(newline - part->data) : part->len);
+	struct text line =
+		take_cut_content(part, newline ? (size_t)(newline - part->data) : part->len);
 	struct text shown = line;
 
 	shown.len = line_part(cut, line);
@@ -112,7 +113,7 @@ static void put_line(struct content_cut *cut, struct text *part)
 	if (!newline)
 		return;
 	tell_left_out(cut);
-	put(cut, take(part, 1));
+	put(cut, take_cut_content(part, 1));
 	cut->place = CONTENT_LINE_START;
 }
 

@@ -182,7 +182,7 @@ static enum tool_error take_env(
 	return TOOL_OK;
 }
 
-static enum tool_error take(enum property which, struct json_object *value, int64_t now_ms,
+static enum tool_error take_property(enum property which, struct json_object *value, int64_t now_ms,
 	struct properties *properties, struct refusal *ret_refusal)
 {
 	switch (which) {
@@ -224,7 +224,8 @@ enum tool_error properties_read(struct json_object *params, unsigned which, int6
 			continue;
 		properties.given |= names[i].property;
 		if (value)
-			error = take(names[i].property, value, now_ms, &properties, ret_refusal);
+			error = take_property(
+				names[i].property, value, now_ms, &properties, ret_refusal);
 	}
 	if (error != TOOL_OK) {
 		properties_done(&properties);

@@ -55,7 +55,7 @@ static void free_index(struct git_index **index)
 }
 
 /* Returns the next @len bytes of @rest, what is still to be parsed, or NULL. */
-static const char *take(struct text *rest, size_t len)
+static const char *take_index_bytes(struct text *rest, size_t len)
 {
 	const char *taken = rest->data;
 
@@ -68,7 +68,7 @@ static const char *take(struct text *rest, size_t len)
 
 static bool take_u32(struct text *rest, uint32_t *ret)
 {
-	const char *bytes = take(rest, sizeof(*ret));
+	const char *bytes = take_index_bytes(rest, sizeof(*ret));
 
 	if (!bytes)
 		return false;
@@ -79,7 +79,7 @@ static bool take_u32(struct text *rest, uint32_t *ret)
 
 static bool take_u16(struct text *rest, uint16_t *ret)
 {
-	const char *bytes = take(rest, sizeof(*ret));
+	const char *bytes = take_index_bytes(rest, sizeof(*ret));
 
 	if (!bytes)
 		return false;
@@ -97,7 +97,7 @@ static bool take_number(struct text *rest, size_t *ret)
 	const char *byte;
 
 	do {
-		byte = take(rest, 1);
+		byte = take_index_bytes(rest, 1);
 		if (!byte || number > LIMIT_PATH_BYTES)
 			return false;
 		number = (number << 7) + (*byte & 0x7f) + (*byte & 0x80 ? 1 : 0);
@@ -165,7 +165,7 @@ static int read_name(struct text *rest, struct git_index *index, const char *ent
 	/* One to eight NULs align the next entry; version 4 has just one. */
 	used = (size_t)(tail.data - entry) + tail.len;
 	end = index->version == 4 ? used + 1 : (used + 8) & ~(size_t)7;
-	if (!take(rest, tail.len + (end - used)) || tail.data[tail.len] != '\0' ||
+	if (!take_index_bytes(rest, tail.len + (end - used)) || tail.data[tail.len] != '\0' ||
 		(said < NAME_MASK && said != kept + tail.len))
 		return -ENOTSUP;
 	if (index->version < 4)
@@ -177,7 +177,7 @@ static int read_name(struct text *rest, struct git_index *index, const char *ent
 
 static int read_entry(struct text *rest, struct git_index *index)
 {
-	const char *entry = take(rest, STAT_BYTES + index->hash_bytes);
+	const char *entry = take_index_bytes(rest, STAT_BYTES + index->hash_bytes);
 	uint16_t flags, more;
 
 	if (!entry || !take_u16(rest, &flags))
@@ -233,7 +233,7 @@ static void read_piece(struct git_index *index)
 static int begin_git_index(struct git_index *index, size_t hash_bytes)
 {
 	struct text rest = {index->bytes, index->have};
-	const char *signature = take(&rest, 4);
+	const char *signature = take_index_bytes(&rest, 4);
 	uint32_t entries;
 
 	if (!signature || memcmp(signature, "DIRC", 4) != 0 || !take_u32(&rest, &index->version) ||

@@ -526,7 +526,7 @@ static int prepare(int fd, struct cell_id id)
 	return 0;
 }
 
-static int take(struct cell_homes *homes, const struct home_name *of, struct cell_id id,
+static int take_cell_home(struct cell_homes *homes, const struct home_name *of, struct cell_id id,
 	uint64_t max, int *ret_tree, const char **ret_reason)
 {
 	_cleanup_close_ int tenant = -1, fd = -1;
@@ -564,7 +564,7 @@ int cell_homes_take(struct cell_homes *homes, const char *tenant, const struct p
 	*ret_reason = "the path of the directory is too long for home = kept: open a directory "
 		      "with a shorter path, or ask the administrator for home = temporary";
 	r = r < 0 ? -SPAWNER_REFUSAL
-		  : take(homes, &live->of, id, policy.max_homes, ret_tree, ret_reason);
+		  : take_cell_home(homes, &live->of, id, policy.max_homes, ret_tree, ret_reason);
 	if (r < 0) {
 		free(live);
 		return r;

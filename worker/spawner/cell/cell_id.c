@@ -60,7 +60,7 @@ static bool is_of_range(const struct cell_ids *ids, uid_t uid)
 	return uid >= 1 && uid <= ids->count;
 }
 
-static void take(struct cell_ids *ids, uid_t uid)
+static void take_cell_id(struct cell_ids *ids, uid_t uid)
 {
 	if (is_of_range(ids, uid))
 		ids->taken[uid / 8] |= (uint8_t)(1U << uid % 8);
@@ -95,7 +95,7 @@ static int take_of_dropped(struct cell_ids *ids, int tenant, const char *name)
 		for (const char *at = "uw"; *at; at++) {
 			snprintf(part, sizeof(part), "%s/%c", entry->d_name, *at);
 			if (fstatat(dirfd(dropped), part, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
-				take(ids, stat_buf.st_uid);
+				take_cell_id(ids, stat_buf.st_uid);
 		}
 	}
 	r = -errno;
@@ -117,7 +117,7 @@ static int take_of_tenant(struct cell_ids *ids, DIR *tenant)
 		if (strncmp(entry->d_name, LAYERS_DROPPED, strlen(LAYERS_DROPPED)) == 0)
 			r = take_of_dropped(ids, dirfd(tenant), entry->d_name);
 		else if (fstatat(dirfd(tenant), entry->d_name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
-			take(ids, stat_buf.st_uid);
+			take_cell_id(ids, stat_buf.st_uid);
 		else if (errno != ENOENT)
 			r = -errno;
 		if (r < 0)
@@ -153,7 +153,7 @@ static int read_taken(struct cell_ids *ids)
 	closedir(all);
 	/* A removed directory may still have living processes. */
 	LIST_FOREACH (live, &ids->live, entry)
-		take(ids, live->uid);
+		take_cell_id(ids, live->uid);
 	return r;
 }
 
@@ -276,7 +276,7 @@ static int assign(struct cell_ids *ids, int root, struct id_span span, struct ce
 		r = -errno;
 	if (r < 0)
 		return r;
-	take(ids, uid);
+	take_cell_id(ids, uid);
 	*last_of(ids, span) = uid;
 	*ret = (struct cell_id){uid, uid};
 	return 0;
@@ -313,7 +313,7 @@ int cell_ids_choose(struct cell_ids *ids, int root, const struct stat *root_stat
 		return -SPAWNER_REFUSAL;
 	/* A directory restored from a backup may be newer than the last reading. */
 	if (is_managed)
-		take(ids, uid);
+		take_cell_id(ids, uid);
 	*ret = (struct cell_id){uid, uid};
 	return 0;
 }
