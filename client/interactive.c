@@ -437,7 +437,7 @@ static bool turn(struct interactive *run)
 }
 
 /* Starts the session. Returns 0, or -errno after printing why. */
-static int start(struct interactive *run, const char *command, struct json_object *env)
+static int start_interactive(struct interactive *run, const char *command, struct json_object *env)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	struct json_object *params = json_object_new_object();
@@ -476,7 +476,7 @@ int interactive_run(struct cloister *cloister, const char *command, struct json_
 		complain("cannot wait for signals: %s", strerror(-run.signal_fd));
 		return STATUS_OWN_FAILURE;
 	}
-	if (start(&run, command, env) < 0) {
+	if (start_interactive(&run, command, env) < 0) {
 		close_fd(&run.signal_fd);
 		return STATUS_OWN_FAILURE;
 	}

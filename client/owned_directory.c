@@ -165,7 +165,7 @@ static int step(struct walk *walk, const char *name)
  * Starts at the root even for a relative path, because the owners of the current directory's
  * parents matter too.
  */
-static int start(struct walk *walk)
+static int start_owned_walk(struct walk *walk)
 {
 	char current[PATH_MAX] = "";
 
@@ -196,7 +196,7 @@ int owned_directory_open(const char *path, struct owned_directory *ret)
 {
 	struct walk walk = {.path = path, .fd = -1};
 	char name[NAME_MAX + 1];
-	int error = 0, r = start(&walk);
+	int error = 0, r = start_owned_walk(&walk);
 
 	while (r == 0 && next_component(&walk, name, &error))
 		r = step(&walk, name);

@@ -327,7 +327,7 @@ static void collect_variables(struct private_instance *instance, const char *wor
 }
 
 /* Starts it with one end of a socketpair, and stores the other end in @ret_fd. */
-static int start(struct private_instance *instance, int *ret_fd)
+static int start_private_daemon(struct private_instance *instance, int *ret_fd)
 {
 	_cleanup_close_ int ours = -1, theirs = -1, errors = -1;
 	char path[PATH_MAX];
@@ -377,7 +377,7 @@ int private_instance_start(const char *workspace, const struct private_options *
 	if (r == 0)
 		collect_variables(instance, workspace);
 	if (r == 0)
-		r = start(instance, ret_fd);
+		r = start_private_daemon(instance, ret_fd);
 	if (r == 0)
 		*ret_instance = instance;
 	else

@@ -278,7 +278,7 @@ static void take_input(struct remote *remote)
 	remote->input_over |= n == 0;
 }
 
-static int start(struct remote *remote)
+static int start_ssh(struct remote *remote)
 {
 	const struct remote_call *call = remote->call;
 	struct json_object *arguments = json_object_new_object();
@@ -366,7 +366,7 @@ static int open_signal_fd(void)
 struct remote_end remote_run(struct cloister *cloister, const struct remote_call *call)
 {
 	struct remote remote = {.call = call, .cloister = cloister, .signal_fd = open_signal_fd()};
-	int r = remote.signal_fd < 0 ? remote.signal_fd : start(&remote);
+	int r = remote.signal_fd < 0 ? remote.signal_fd : start_ssh(&remote);
 
 	remote.end.status = STATUS_OWN_FAILURE;
 	if (r < 0) {

@@ -63,7 +63,7 @@ static _Noreturn void be_child(const struct egress_parent *egress_parent, pid_t 
 	die(egress_parent->program, errno);
 }
 
-static void start(struct egress_parent *egress_parent)
+static void start_egress_child(struct egress_parent *egress_parent)
 {
 	const pid_t self = getpid();
 	int pipe_fds[2];
@@ -137,7 +137,7 @@ static void keep(struct egress_parent *egress_parent)
 		wait_for(egress_parent, -1);
 		reap(egress_parent);
 	}
-	start(egress_parent);
+	start_egress_child(egress_parent);
 	if (await_newest(egress_parent)) {
 		egress_parent->former += egress_parent->newest > 0;
 		egress_parent->newest = 0; /* it is counted: reap() */

@@ -115,7 +115,7 @@ static void on_state(void *context, ares_socket_t fd, int readable, int writable
 	event_add(&found->event, NULL);
 }
 
-static int start(struct resolver *resolver, const char *servers)
+static int start_ares(struct resolver *resolver, const char *servers)
 {
 	struct ares_options options = {
 		.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
@@ -158,7 +158,7 @@ int resolver_new(struct event_base *base, const char *servers, struct resolver *
 		LIST_INIT(&resolver->sockets);
 		LIST_INIT(&resolver->left);
 		evtimer_assign(&resolver->timer, base, on_time, resolver);
-		r = start(resolver, servers);
+		r = start_ares(resolver, servers);
 	}
 	if (r < 0) {
 		free(resolver);
@@ -185,7 +185,7 @@ void resolver_use_sockets(
 int resolver_renew(struct resolver *resolver, const char *servers)
 {
 	ares_channel old = resolver->channel;
-	int r = start(resolver, servers);
+	int r = start_ares(resolver, servers);
 
 	if (r < 0)
 		return r;

@@ -287,7 +287,7 @@ static void say_room(const struct daemon *daemon)
 }
 
 /* Does everything that lock-down would prevent. */
-static void start(struct daemon *daemon)
+static void start_daemon(struct daemon *daemon)
 {
 	int r;
 
@@ -503,7 +503,7 @@ int main(int argc, char **argv)
 		die_with(message);
 	if (daemon.options.doctor)
 		return examine_host(&daemon);
-	start(&daemon);
+	start_daemon(&daemon);
 	serve(&daemon);
 	stop(&daemon);
 	return daemon.failed ? 1 : 0;

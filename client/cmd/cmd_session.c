@@ -50,7 +50,8 @@ static int print_result(const struct cloister_message *reply)
 	return STATUS_OK;
 }
 
-static int start(struct session *session, const struct invocation *invocation, const char *id)
+static int start_attached_session(
+	struct session *session, const struct invocation *invocation, const char *id)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	_cleanup_free_ char *line = shell_line(invocation->argc - 1, invocation->argv + 1);
@@ -409,7 +410,7 @@ static const struct action {
 	bool needs_workspace, names_session;
 	int (*act)(struct session *session, const struct invocation *invocation, const char *id);
 } actions[] = {
-	{"start", 1, INT_MAX - 1, true, false, start},
+	{"start", 1, INT_MAX - 1, true, false, start_attached_session},
 	{"list", 0, 0, false, false, list},
 	{"read", 1, 1, false, true, read_output},
 	{"attach", 1, 1, false, true, attach},

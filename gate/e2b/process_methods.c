@@ -79,7 +79,7 @@ static bool cwd_refused(struct op *op, const struct cloister_message *reply)
 	return true;
 }
 
-static void start(struct op *op)
+static void start_e2b_process(struct op *op)
 {
 	struct json_object *process = json_member_of(op->body, "process"), *params;
 	char buffer[64], path[4097];
@@ -101,7 +101,7 @@ static void start(struct op *op)
 
 void process_start(struct gate_request *request)
 {
-	data_begin(request, OP_RPC_STREAM, start);
+	data_begin(request, OP_RPC_STREAM, start_e2b_process);
 }
 
 /* List */

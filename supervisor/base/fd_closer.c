@@ -100,7 +100,7 @@ static void wait_for(sem_t *semaphore)
 }
 
 /* Returns whether the thread has begun. */
-static bool start(struct ending *ending, struct doomed doomed)
+static bool start_fd_closer(struct ending *ending, struct doomed doomed)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
@@ -152,7 +152,7 @@ static bool begin_fd_close(struct doomed doomed)
 {
 	struct ending *place = find_place(doomed.uid);
 
-	return place && start(place, doomed);
+	return place && start_fd_closer(place, doomed);
 }
 
 /* A turn of the starter: sockets for which there is no thread wait. */

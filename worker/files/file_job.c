@@ -212,7 +212,7 @@ static struct job *take_slot(struct job_table *table)
 	return unused;
 }
 
-static int start(struct job_table *table, const struct root *root, struct job wanted,
+static int start_file_job(struct job_table *table, const struct root *root, struct job wanted,
 	job_function function, const void *request)
 {
 	_cleanup_close_ int read_end = -1, write_end = -1;
@@ -242,14 +242,14 @@ static int start(struct job_table *table, const struct root *root, struct job wa
 int job_table_start(struct job_table *table, const struct root *root, uint64_t call,
 	job_function function, const void *request)
 {
-	return start(
+	return start_file_job(
 		table, root, (struct job){.call = call, .allowed = INT64_MAX}, function, request);
 }
 
 int job_table_start_pulled(struct job_table *table, const struct root *root, uint64_t call,
 	job_function function, const void *request)
 {
-	return start(table, root, (struct job){.call = call}, function, request);
+	return start_file_job(table, root, (struct job){.call = call}, function, request);
 }
 
 int job_table_more(struct job_table *table, uint64_t call, uint64_t bytes)

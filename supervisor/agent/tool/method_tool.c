@@ -387,7 +387,7 @@ static void tell_conditions(
 }
 
 /* Takes @call_request and @reply. */
-static void start(struct client *client, struct jsonrpc_request *request,
+static void start_tool_call(struct client *client, struct jsonrpc_request *request,
 	struct workspace *workspace, struct call_request *call_request, struct client_reply *reply)
 {
 	struct client_call *call = calloc(1, sizeof(*call));
@@ -543,7 +543,7 @@ void tool_call_admit(struct client *client, struct jsonrpc_request *request,
 		call_request_done(call_request);
 		tool_call_refuse(client, request, workspace, reply, &refusal);
 	} else {
-		start(client, request, workspace, call_request, reply);
+		start_tool_call(client, request, workspace, call_request, reply);
 	}
 }
 
@@ -625,7 +625,7 @@ void tool_call_begin(struct client *client, struct jsonrpc_request *request,
 		call_request_done(&call_request);
 		tool_call_refuse(client, request, workspace, reply, &refusal);
 	} else {
-		start(client, request, workspace, &call_request, reply);
+		start_tool_call(client, request, workspace, &call_request, reply);
 	}
 done:
 	workspace_release(workspace);

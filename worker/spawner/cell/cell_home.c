@@ -212,7 +212,7 @@ static int put_aside(struct cell_homes *homes, int tenant, const struct home_nam
 	return 0;
 }
 
-static pid_t start(struct job *job)
+static pid_t start_home_cleaner(struct job *job)
 {
 	struct cell_homes *homes = job->queue->owner;
 	const struct home_name *of = &((struct home_job *)job)->of;
@@ -268,7 +268,7 @@ static void ended(struct job *job, int result)
 }
 
 static const struct job_kind sweeping = {
-	SWEEP_BOUNDS, .start = start, .again = again, .ended = ended};
+	SWEEP_BOUNDS, .start = start_home_cleaner, .again = again, .ended = ended};
 
 void cell_homes_init(struct cell_homes *homes, struct jobs *jobs, int managed)
 {

@@ -144,7 +144,7 @@ static void log_kept(const struct layer_drop *drop)
 			drop->tenant, drop->path);
 }
 
-static pid_t start(struct job *job)
+static pid_t start_layer_drop(struct job *job)
 {
 	struct layer_drop *drop = (struct layer_drop *)job;
 	const char *name;
@@ -176,7 +176,7 @@ static void ended(struct job *job, int result)
 }
 
 static const struct job_kind dropping = {
-	SWEEP_BOUNDS, .start = start, .again = again, .ended = ended};
+	SWEEP_BOUNDS, .start = start_layer_drop, .again = again, .ended = ended};
 
 void layer_drops_init(struct layer_drops *drops, struct jobs *jobs, int managed)
 {

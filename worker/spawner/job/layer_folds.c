@@ -224,7 +224,7 @@ static int make_target(int layers, struct layer_fold *fold, struct child *ret)
 	return 0;
 }
 
-static pid_t start(struct job *job)
+static pid_t start_layer_fold(struct job *job)
 {
 	const struct layer_folds *folds = job->queue->owner;
 	struct layer_fold *fold = (struct layer_fold *)job;
@@ -306,7 +306,7 @@ static void ended(struct job *job, int result)
 static const struct job_kind folding = {.at_once = 1,
 	.of_tenant = 1,
 	.late_ms = LIMIT_LAYERS_FOLD_LATE_MS,
-	.start = start,
+	.start = start_layer_fold,
 	.ended = ended};
 
 void layer_folds_init(

@@ -300,7 +300,7 @@ static void share_room(struct template_memory *memory, const char *tenant)
 }
 
 /* Begins to load one whose turn it is, or leaves it until another load has ended. */
-static pid_t start(struct job *job)
+static pid_t start_memory_template(struct job *job)
 {
 	struct template_memory *memory = job->queue->owner;
 	struct memory_template *template = (struct memory_template *)job;
@@ -497,7 +497,7 @@ static const struct job_kind loading = {.at_once = LIMIT_TEMPLATE_LOADS,
 	.of_tenant = 1,
 	.late_ms = LIMIT_COPY_LATE_MS,
 	.end_ms = LIMIT_COPY_MS,
-	.start = start,
+	.start = start_memory_template,
 	.again = again,
 	.ended = ended};
 

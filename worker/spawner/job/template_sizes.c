@@ -65,7 +65,7 @@ static const struct forked_kind measurer = {"cloister-sizes", steps, ARRAY_SIZE(
 
 /* The spawner's side. */
 
-static pid_t start(struct job *job)
+static pid_t start_template_size(struct job *job)
 {
 	const struct template_sizes *sizes = job->queue->owner;
 	struct template_measure *measured = (struct template_measure *)job;
@@ -115,7 +115,7 @@ static void ended(struct job *job, int result)
 static const struct job_kind measuring = {.at_once = 1,
 	.of_tenant = 1,
 	.late_ms = LIMIT_MEASURE_TREE_MS,
-	.start = start,
+	.start = start_template_size,
 	.ended = ended};
 
 void template_sizes_init(struct template_sizes *sizes, struct jobs *jobs, int managed,
