@@ -65,7 +65,7 @@ struct text secret_value_text(const struct secret_value *value)
 	return (struct text){value->text, value->len};
 }
 
-static void put(struct secret_value *value, struct text text)
+static void put_secret_text(struct secret_value *value, struct text text)
 {
 	memcpy(value->text + value->len, text.data, text.len);
 	value->len += text.len;
@@ -154,14 +154,14 @@ static const char *read_value(struct secret *secret, const struct secret_line *l
 	secret->value = value_new();
 	if (!secret->value)
 		return "memory is out";
-	put(secret->value, line->field);
-	put(secret->value, TEXT_LITERAL(": "));
-	put(secret->value, line->prefix);
+	put_secret_text(secret->value, line->field);
+	put_secret_text(secret->value, TEXT_LITERAL(": "));
+	put_secret_text(secret->value, line->prefix);
 	if (line->prefix.len > 0)
-		put(secret->value, TEXT_LITERAL(" "));
+		put_secret_text(secret->value, TEXT_LITERAL(" "));
 	wrong = read_file(secret->value, secret->file);
 	if (!wrong)
-		put(secret->value, TEXT_LITERAL("\r\n\r\n"));
+		put_secret_text(secret->value, TEXT_LITERAL("\r\n\r\n"));
 	return wrong;
 }
 

@@ -55,7 +55,7 @@ int agent_connect(struct gate *gate)
 	return TAKE_FD(fd);
 }
 
-static void put(struct cloister_object *object, const char *name, const char *value)
+static void put_link_param(struct cloister_object *object, const char *name, const char *value)
 {
 	if (value)
 		(void)cloister_object_string(object, name, value, strlen(value));
@@ -71,9 +71,9 @@ static int bind_client(struct cloister *client, const struct gate_identity *iden
 
 	if (!params)
 		return -ENOMEM;
-	put(params, "tenant", identity->tenant);
-	put(params, "workspace", identity->workspace);
-	put(params, "key", identity->key);
+	put_link_param(params, "tenant", identity->tenant);
+	put_link_param(params, "workspace", identity->workspace);
+	put_link_param(params, "key", identity->key);
 	text = cloister_object_text(params);
 	if (text)
 		r = cloister_start(client, "connection.bind", text, on_reply, userdata, NULL);

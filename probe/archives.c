@@ -51,7 +51,7 @@ static const struct {
 	{"archive-set-id", {{"program", REGULAR, "0006755", ""}}},
 };
 
-static void put(char *to, const char *text)
+static void put_tar_field(char *to, const char *text)
 {
 	while (*text)
 		*to++ = *text++;
@@ -70,16 +70,16 @@ static const struct header *header_of(const struct entry *entry)
 	unsigned sum = 0;
 
 	header = (struct header){.type = entry->type};
-	put(header.name, entry->name);
-	put(header.mode, entry->mode);
-	put(header.uid, "0000000");
-	put(header.gid, "0000000");
-	put(header.size, "00000000000");
-	put(header.mtime, "00000000000");
-	put(header.checksum, "        ");
-	put(header.target, entry->target);
-	put(header.magic, "ustar");
-	put(header.magic + 6, "00");
+	put_tar_field(header.name, entry->name);
+	put_tar_field(header.mode, entry->mode);
+	put_tar_field(header.uid, "0000000");
+	put_tar_field(header.gid, "0000000");
+	put_tar_field(header.size, "00000000000");
+	put_tar_field(header.mtime, "00000000000");
+	put_tar_field(header.checksum, "        ");
+	put_tar_field(header.target, entry->target);
+	put_tar_field(header.magic, "ustar");
+	put_tar_field(header.magic + 6, "00");
 	put_octal(header.major, 7, 1);
 	put_octal(header.minor, 7, 3);
 	for (unsigned i = 0; i < sizeof(header); i++)

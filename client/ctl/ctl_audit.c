@@ -48,7 +48,7 @@ static void print_json(struct json_object *document)
 	json_object_put(document);
 }
 
-static void put(struct json_object *document, const char *name, uint64_t number)
+static void put_audit_number(struct json_object *document, const char *name, uint64_t number)
 {
 	json_object_object_add(document, name, json_object_new_uint64(number));
 }
@@ -65,7 +65,7 @@ static void say(const struct verification *run, const char *file, unsigned long 
 	}
 	document = json_object_new_object();
 	json_object_object_add(document, "file", json_object_new_string(file));
-	put(document, "line", line);
+	put_audit_number(document, "line", line);
 	json_object_object_add(document, "mistake", json_object_new_boolean(is_mistake));
 	json_object_object_add(document, "message", json_object_new_string(what));
 	print_json(document);
@@ -238,11 +238,11 @@ static void print_sum(const struct verification *run)
 		return;
 	}
 	document = json_object_new_object();
-	put(document, "lines", run->lines);
-	put(document, "mistakes", run->wrong);
-	put(document, "torn", run->torn_told);
-	put(document, "lost", run->lost);
-	put(document, "last_line", run->last.seq);
+	put_audit_number(document, "lines", run->lines);
+	put_audit_number(document, "mistakes", run->wrong);
+	put_audit_number(document, "torn", run->torn_told);
+	put_audit_number(document, "lost", run->lost);
+	put_audit_number(document, "last_line", run->last.seq);
 	json_object_object_add(document, "hash", json_object_new_string(run->last.hash));
 	json_object_object_add(
 		document, "last_line_torn", json_object_new_boolean(run->fragments > 0));

@@ -18,7 +18,7 @@
 #define WIDE_COLUMNS  100 /* a call has its number on screens that are this wide */
 
 /* Draws at most @cells cells of @text at @column, counting wide characters. */
-static void put(int line, int column, int cells, const char *text)
+static void put_top_cell(int line, int column, int cells, const char *text)
 {
 	wchar_t wide[WIDE_MAX];
 	size_t n = mbstowcs(wide, text, WIDE_MAX - 1), shown = 0;
@@ -48,7 +48,7 @@ __attribute__((format(printf, 2, 3))) static void put_line(int line, const char 
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	put(line, 0, COLS, text);
+	put_top_cell(line, 0, COLS, text);
 }
 
 /* CPU, memory, I/O a second and the CPU time of ended commands, in 31 cells from @column on. */
@@ -62,7 +62,7 @@ static void draw_usage(int line, int column, const struct top_row *row)
 		ctl_duration(row->ended_cpu_us / 1000, ended, sizeof(ended));
 	snprintf(text, sizeof(text), "%6.8s %6.6s %6.6s %9.9s", cpu,
 		amount(row->memory_bytes, memory), amount(row->io_rate, io), ended);
-	put(line, column, 31, text);
+	put_top_cell(line, column, 31, text);
 }
 
 static void draw_call(int line, const struct top_row *row)
@@ -72,14 +72,14 @@ static void draw_call(int line, const struct top_row *row)
 	char age[32];
 
 	if (wide)
-		put(line, 0, 16, row->id);
-	put(line, at, 10, row->tenant);
-	put(line, at + 11, 14, row->workspace);
-	put(line, at + 26, 14, row->tool);
-	put(line, at + 41, 7, row->state);
-	put(line, at + 49, 7, ctl_duration(row->age_ms, age, sizeof(age)));
+		put_top_cell(line, 0, 16, row->id);
+	put_top_cell(line, at, 10, row->tenant);
+	put_top_cell(line, at + 11, 14, row->workspace);
+	put_top_cell(line, at + 26, 14, row->tool);
+	put_top_cell(line, at + 41, 7, row->state);
+	put_top_cell(line, at + 49, 7, ctl_duration(row->age_ms, age, sizeof(age)));
 	if (COLS > at + 57)
-		put(line, at + 57, COLS - at - 57, row->subject);
+		put_top_cell(line, at + 57, COLS - at - 57, row->subject);
 }
 
 static void draw_workspace(int line, const struct top_row *row)
@@ -87,11 +87,11 @@ static void draw_workspace(int line, const struct top_row *row)
 	int more = COLS > 80 ? COLS - 80 : 0;
 	char number[32];
 
-	put(line, 0, 12, row->tenant);
-	put(line, 13, 20 + more, row->workspace);
-	put(line, 34 + more, 8, row->state);
+	put_top_cell(line, 0, 12, row->tenant);
+	put_top_cell(line, 13, 20 + more, row->workspace);
+	put_top_cell(line, 34 + more, 8, row->state);
 	snprintf(number, sizeof(number), "%4lld", row->commands);
-	put(line, 43 + more, 4, number);
+	put_top_cell(line, 43 + more, 4, number);
 	draw_usage(line, 48 + more, row);
 }
 
@@ -100,10 +100,10 @@ static void draw_tenant(int line, const struct top_row *row)
 	int more = COLS > 80 ? COLS - 80 : 0;
 	char numbers[128];
 
-	put(line, 0, 20 + more, row->tenant);
+	put_top_cell(line, 0, 20 + more, row->tenant);
 	snprintf(numbers, sizeof(numbers), "%5lld %5lld %5lld %6lld", row->calls, row->commands,
 		row->waiting, row->workspaces);
-	put(line, 21 + more, 26, numbers);
+	put_top_cell(line, 21 + more, 26, numbers);
 	draw_usage(line, 48 + more, row);
 }
 
@@ -173,7 +173,7 @@ void top_draw_help(void)
 
 	erase();
 	for (int i = 0; i < (int)(sizeof(lines) / sizeof(lines[0])) && i < LINES; i++)
-		put(i, 0, COLS, lines[i]);
+		put_top_cell(i, 0, COLS, lines[i]);
 	refresh();
 }
 

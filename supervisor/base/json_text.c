@@ -74,7 +74,7 @@ static void put_over_refills(struct json_text *json, struct text text)
 }
 
 /* Inline, because most texts are a few bytes that fit. */
-static inline void put(struct json_text *json, struct text text)
+static inline void put_json_text(struct json_text *json, struct text text)
 {
 	if (text.len > json->size - json->used) {
 		put_over_refills(json, text);
@@ -88,20 +88,20 @@ static inline void put(struct json_text *json, struct text text)
 static void begin_json_value(struct json_text *json)
 {
 	if (json->comma)
-		put(json, TEXT_LITERAL(","));
+		put_json_text(json, TEXT_LITERAL(","));
 	json->comma = true;
 }
 
 static void open_bracket(struct json_text *json, struct text bracket)
 {
 	begin_json_value(json);
-	put(json, bracket);
+	put_json_text(json, bracket);
 	json->comma = false;
 }
 
 static void close_bracket(struct json_text *json, struct text bracket)
 {
-	put(json, bracket);
+	put_json_text(json, bracket);
 	json->comma = true;
 }
 
@@ -128,7 +128,7 @@ void json_text_array_end(struct json_text *json)
 void json_text_key_of(struct json_text *json, struct text name)
 {
 	json_text_string(json, name);
-	put(json, TEXT_LITERAL(":"));
+	put_json_text(json, TEXT_LITERAL(":"));
 	json->comma = false;
 }
 
@@ -140,14 +140,14 @@ void json_text_key(struct json_text *json, const char *name)
 void json_text_raw_key(struct json_text *json, struct text text)
 {
 	begin_json_value(json);
-	put(json, text);
+	put_json_text(json, text);
 	json->comma = false;
 }
 
 void json_text_raw(struct json_text *json, struct text text)
 {
 	begin_json_value(json);
-	put(json, text);
+	put_json_text(json, text);
 }
 
 static void put_number(struct json_text *json, bool negative, uint64_t magnitude)
@@ -186,7 +186,7 @@ void json_text_null(struct json_text *json)
 
 void json_text_newline(struct json_text *json)
 {
-	put(json, TEXT_LITERAL("\n"));
+	put_json_text(json, TEXT_LITERAL("\n"));
 	json->comma = false;
 }
 
@@ -206,10 +206,10 @@ static size_t put_non_ascii(struct json_text *json, struct text text)
 		run += sequence.have;
 	} while (run < text.len && (text.data[run] & 0x80));
 	if (run > 0) {
-		put(json, (struct text){text.data, run});
+		put_json_text(json, (struct text){text.data, run});
 		return run;
 	}
-	put(json, UTF8_REPLACEMENT);
+	put_json_text(json, UTF8_REPLACEMENT);
 	json->replaced++;
 	return sequence.have;
 }
@@ -236,15 +236,15 @@ static void put_escaped(struct json_text *json, struct text text)
 void json_text_string(struct json_text *json, struct text text)
 {
 	begin_json_value(json);
-	put(json, TEXT_LITERAL("\""));
+	put_json_text(json, TEXT_LITERAL("\""));
 	put_escaped(json, text);
-	put(json, TEXT_LITERAL("\""));
+	put_json_text(json, TEXT_LITERAL("\""));
 }
 
 void json_text_string_begin(struct json_text *json)
 {
 	begin_json_value(json);
-	put(json, TEXT_LITERAL("\""));
+	put_json_text(json, TEXT_LITERAL("\""));
 	json->pending_len = 0;
 }
 
@@ -296,7 +296,7 @@ void json_text_string_end(struct json_text *json)
 {
 	put_escaped(json, (struct text){json->pending, json->pending_len});
 	json->pending_len = 0;
-	put(json, TEXT_LITERAL("\""));
+	put_json_text(json, TEXT_LITERAL("\""));
 }
 
 void json_text_string_of(struct json_text *json, struct evbuffer *buffer)
@@ -378,5 +378,5 @@ void json_text_base64_end(struct json_text *json)
 {
 	put_base64(json, (struct text){json->pending, json->pending_len});
 	json->pending_len = 0;
-	put(json, TEXT_LITERAL("\""));
+	put_json_text(json, TEXT_LITERAL("\""));
 }

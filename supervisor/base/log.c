@@ -66,7 +66,7 @@ struct entry {
 	size_t len;
 };
 
-static void put(struct entry *entry, const void *bytes, size_t len)
+static void put_log_bytes(struct entry *entry, const void *bytes, size_t len)
 {
 	memcpy(entry->bytes + entry->len, bytes, len);
 	entry->len += len;
@@ -83,11 +83,11 @@ static void put_field(struct entry *entry, const char *name, struct text value)
 
 	if (name_len + 1 + sizeof(size) + value.len + 1 > sizeof(entry->bytes) - entry->len)
 		return;
-	put(entry, name, name_len);
-	put(entry, "\n", 1);
-	put(entry, &size, sizeof(size));
-	put(entry, value.data, value.len);
-	put(entry, "\n", 1);
+	put_log_bytes(entry, name, name_len);
+	put_log_bytes(entry, "\n", 1);
+	put_log_bytes(entry, &size, sizeof(size));
+	put_log_bytes(entry, value.data, value.len);
+	put_log_bytes(entry, "\n", 1);
 }
 
 static bool tell_journal(int priority, const struct log_field *fields, const char *message)

@@ -82,7 +82,7 @@ static void begin_word(struct reader *reader, struct list *list)
 	list->in_word = true;
 }
 
-static void put(struct reader *reader, struct list *list, char c)
+static void put_command_char(struct reader *reader, struct list *list, char c)
 {
 	begin_word(reader, list);
 	if (c != '\0') /* a shell cannot get a NUL in its argument */
@@ -303,7 +303,7 @@ static int read_substitution(struct reader *reader, struct list *list, enum end 
 {
 	int r;
 
-	put(reader, list, '$');
+	put_command_char(reader, list, '$');
 	list->expands = true;
 	if (reader->depth >= LIMIT_COMMAND_NESTING)
 		return -ELOOP;
@@ -318,7 +318,7 @@ static int read_arithmetic(struct reader *reader, struct list *list)
 {
 	int r = 0;
 
-	put(reader, list, '$');
+	put_command_char(reader, list, '$');
 	for (int open = 2; r == 0 && open > 0 && reader->at < reader->line.len;) {
 		char c = reader->line.data[reader->at++];
 
@@ -341,7 +341,7 @@ static int read_dollar(struct reader *reader, struct list *list)
 {
 	list->expands = true;
 	if (peek(reader, 0) != '(') {
-		put(reader, list, '$');
+		put_command_char(reader, list, '$');
 		return 0;
 	}
 	reader->at++;
@@ -359,7 +359,7 @@ static void read_single_quoted(struct reader *reader, struct list *list)
 
 		if (c == '\'')
 			return;
-		put(reader, list, c);
+		put_command_char(reader, list, c);
 	}
 }
 
@@ -381,9 +381,9 @@ static int read_double_quoted(struct reader *reader, struct list *list)
 			reader->at++;
 		} else if (c == '\\' && peek(reader, 0) != '\0' &&
 			   strchr("$`\"\\", peek(reader, 0))) {
-			put(reader, list, reader->line.data[reader->at++]);
+			put_command_char(reader, list, reader->line.data[reader->at++]);
 		} else {
-			put(reader, list, c);
+			put_command_char(reader, list, c);
 		}
 	}
 	return r;
@@ -394,7 +394,7 @@ static void read_escaped(struct reader *reader, struct list *list)
 	if (reader->at == reader->line.len)
 		return;
 	if (peek(reader, 0) != '\n')
-		put(reader, list, peek(reader, 0));
+		put_command_char(reader, list, peek(reader, 0));
 	reader->at++;
 }
 
@@ -555,7 +555,7 @@ static int read_character(struct reader *reader, struct list *list, char c, bool
 		__attribute__((fallthrough));
 	default:
 		list->expands |= c != '\0' && strchr("*?[{", c);
-		put(reader, list, c);
+		put_command_char(reader, list, c);
 	}
 	return 0;
 }

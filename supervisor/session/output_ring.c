@@ -47,7 +47,7 @@ static void set_streams(struct output_ring *ring, size_t from, size_t len, unsig
 }
 
 /* Writes @text at the end. It must fit. */
-static void put(struct output_ring *ring, unsigned stream, struct text text)
+static void put_ring_text(struct output_ring *ring, unsigned stream, struct text text)
 {
 	while (text.len > 0) {
 		size_t at = place(ring, ring->end), room = ring->size - at;
@@ -87,7 +87,7 @@ static void grow(struct output_ring *ring, size_t size)
 		return;
 	}
 	while (output_ring_piece(ring, larger.end, SIZE_MAX, &piece))
-		put(&larger, piece.stream, piece.data);
+		put_ring_text(&larger, piece.stream, piece.data);
 	free(ring->data);
 	free(ring->streams);
 	*ring = larger;
@@ -112,7 +112,7 @@ void output_ring_append(struct output_ring *ring, unsigned stream, struct text t
 	}
 	if (kept(ring) + text.len > ring->size)
 		ring->start = ring->end + text.len - ring->size;
-	put(ring, stream, text);
+	put_ring_text(ring, stream, text);
 }
 
 /* Returns how many bytes from @from on, at most @max, are of one stream. */

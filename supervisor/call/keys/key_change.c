@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static char *put(char *at, struct text text)
+static char *put_change_text(char *at, struct text text)
 {
 	if (text.len > 0)
 		memcpy(at, text.data, text.len);
@@ -23,8 +23,8 @@ struct key_change *key_change_new(struct text before, struct text after)
 	if (!change)
 		return NULL;
 	change->before = change->text;
-	change->after = put(change->text, before);
-	put(change->text + before.len + 1, after);
+	change->after = put_change_text(change->text, before);
+	put_change_text(change->text + before.len + 1, after);
 	return change;
 }
 

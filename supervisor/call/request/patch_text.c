@@ -88,7 +88,8 @@ static bool is_header(struct text line)
 }
 
 /* Writes the part of @type, or adds the present line to the run of the same sign before it. */
-static bool put(struct patch_reader *reader, enum files_patch_part type, struct text text)
+static bool put_patch_part(
+	struct patch_reader *reader, enum files_patch_part type, struct text text)
 {
 	if (++reader->n_parts > LIMIT_PATCH_PARTS)
 		return REFUSE(reader,
@@ -110,7 +111,7 @@ static bool put_run(struct patch_reader *reader, char sign)
 	size_t begin;
 	uint32_t len;
 
-	if (!put(reader, (enum files_patch_part)sign, (struct text){"", 0}))
+	if (!put_patch_part(reader, (enum files_patch_part)sign, (struct text){"", 0}))
 		return false;
 	begin = reader->parts.len;
 	while (reader->has_line && (reader->line.len > 0 ? reader->line.data[0] : ' ') == sign) {
@@ -164,7 +165,7 @@ static bool put_path(struct patch_reader *reader, enum files_patch_part type, st
 	error = path_rules_check(reader->visible_root, path, false, &relative);
 	if (error != TOOL_OK)
 		return fail(reader, error, "%s", path_rules_sentence(error, path));
-	if (!put(reader, type, text_from(relative))) {
+	if (!put_patch_part(reader, type, text_from(relative))) {
 		free(relative);
 		return false;
 	}
@@ -229,7 +230,7 @@ static bool put_anchor(struct patch_reader *reader, size_t *count)
 		return true;
 	if (++*count > LIMIT_PATCH_ANCHORS)
 		return REFUSE(reader, "a hunk has at most %d lines with @@", LIMIT_PATCH_ANCHORS);
-	return put(reader, PATCH_PART_ANCHOR, anchor);
+	return put_patch_part(reader, PATCH_PART_ANCHOR, anchor);
 }
 
 static bool is_sign(char c)
@@ -284,7 +285,7 @@ static bool read_hunk_lines(struct patch_reader *reader)
 	if (!changes)
 		return REFUSE(reader, "the hunk before this line has no line with - or +");
 	if (reader->has_line && text_equal(reader->line, END_OF_FILE)) {
-		if (!put(reader, PATCH_PART_AT_END, (struct text){"", 0}))
+		if (!put_patch_part(reader, PATCH_PART_AT_END, (struct text){"", 0}))
 			return false;
 		advance(reader);
 		if (is_hunk_line(reader))
@@ -301,7 +302,7 @@ static bool read_hunk(struct patch_reader *reader)
 	if (++reader->n_hunks > LIMIT_PATCH_HUNKS)
 		return REFUSE(reader, "the patch has more than %d hunks; make several patches",
 			LIMIT_PATCH_HUNKS);
-	if (!put(reader, PATCH_PART_HUNK, (struct text){"", 0}))
+	if (!put_patch_part(reader, PATCH_PART_HUNK, (struct text){"", 0}))
 		return false;
 	while (reader->has_line && begins_with(reader->line, TEXT_LITERAL("@@"))) {
 		if (!put_anchor(reader, &anchors))

@@ -22,7 +22,7 @@ static uint64_t forms(const struct content_cut *cut)
 	return cut->both ? 2 : 1;
 }
 
-static void put(struct content_cut *cut, struct text piece)
+static void put_content(struct content_cut *cut, struct text piece)
 {
 	cut->bytes += piece.len;
 	cut->sent += json_escaped_size(piece) * forms(cut);
@@ -65,7 +65,7 @@ static void put_number(struct content_cut *cut, struct text *part)
 	/* The tab after it counts for the line. */
 	if (digits < part->len)
 		cut->place = CONTENT_LINE;
-	put(cut, take_cut_content(part, digits));
+	put_content(cut, take_cut_content(part, digits));
 }
 
 static void tell_left_out(struct content_cut *cut)
@@ -76,7 +76,7 @@ static void tell_left_out(struct content_cut *cut)
 		return;
 	snprintf(mark, sizeof(mark), " [… %s more bytes of this line]",
 		shown_number(cut->left_out, number));
-	put(cut, text_from(mark));
+	put_content(cut, text_from(mark));
 	cut->lines_cut = true;
 	cut->left_out = 0;
 }
@@ -106,14 +106,14 @@ static void put_line(struct content_cut *cut, struct text *part)
 	struct text shown = line;
 
 	shown.len = line_part(cut, line);
-	put(cut, shown);
+	put_content(cut, shown);
 	cut->left_out += line.len - shown.len;
 	/* After a cut nothing more of the line follows, not even one byte that would fit. */
 	cut->line_bytes = cut->left_out > 0 ? cut->line_max : cut->line_bytes + shown.len;
 	if (!newline)
 		return;
 	tell_left_out(cut);
-	put(cut, take_cut_content(part, 1));
+	put_content(cut, take_cut_content(part, 1));
 	cut->place = CONTENT_LINE_START;
 }
 

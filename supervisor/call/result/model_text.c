@@ -33,7 +33,7 @@ struct plain {
 	bool failed;
 };
 
-static void put(struct plain *plain, struct text text)
+static void put_model_text(struct plain *plain, struct text text)
 {
 	if (!plain->failed && text.len > 0 && evbuffer_add(plain->out, text.data, text.len) < 0)
 		plain->failed = true;
@@ -58,11 +58,11 @@ static void put_name(struct plain *plain, struct text name)
 
 		while (n < name.len && (unsigned char)name.data[n] >= 0x20 && name.data[n] != 0x7f)
 			n++;
-		put(plain, (struct text){name.data, n});
+		put_model_text(plain, (struct text){name.data, n});
 		if (n < name.len && name.data[n] == '\n')
-			put(plain, TEXT_LITERAL("\\n"));
+			put_model_text(plain, TEXT_LITERAL("\\n"));
 		else if (n < name.len && name.data[n] == '\t')
-			put(plain, TEXT_LITERAL("\\t"));
+			put_model_text(plain, TEXT_LITERAL("\\t"));
 		else if (n < name.len)
 			put_format(plain, "\\x%02x", (unsigned char)name.data[n]);
 		n += n < name.len;
@@ -75,7 +75,7 @@ static void put_number(struct plain *plain, uint64_t number)
 {
 	char buffer[SHOWN_NUMBER_SIZE];
 
-	put(plain, text_from(shown_number(number, buffer)));
+	put_model_text(plain, text_from(shown_number(number, buffer)));
 }
 
 /* Puts "1 line", "2,000 lines". */
@@ -117,22 +117,22 @@ bool model_text_entry(struct evbuffer *text, const struct files_entry *entry, bo
 
 	put_name(&plain, entry->path);
 	if (entry->type == FILES_TYPE_DIRECTORY) {
-		put(&plain, TEXT_LITERAL("/"));
+		put_model_text(&plain, TEXT_LITERAL("/"));
 		if (entry->left_out > 0) {
-			put(&plain, TEXT_LITERAL(" ("));
+			put_model_text(&plain, TEXT_LITERAL(" ("));
 			put_count(&plain, entry->left_out, "entry, not listed)",
 				"entries, not listed)");
 		}
 	} else if (entry->type == FILES_TYPE_SYMLINK) {
-		put(&plain, TEXT_LITERAL(" -> "));
+		put_model_text(&plain, TEXT_LITERAL(" -> "));
 		put_name(&plain, entry->target);
 	} else if (entry->type == FILES_TYPE_FILE && with_size) {
-		put(&plain, TEXT_LITERAL("\t"));
+		put_model_text(&plain, TEXT_LITERAL("\t"));
 		put_size(&plain, entry->size);
 	} else if (entry->type < ARRAY_SIZE(kinds) && kinds[entry->type]) {
-		put(&plain, text_from(kinds[entry->type]));
+		put_model_text(&plain, text_from(kinds[entry->type]));
 	}
-	put(&plain, TEXT_LITERAL("\n"));
+	put_model_text(&plain, TEXT_LITERAL("\n"));
 	return !plain.failed;
 }
 
@@ -145,8 +145,8 @@ bool model_text_match(struct evbuffer *text, const struct files_match *match)
 		line.len--;
 	put_name(&plain, match->path);
 	put_format(&plain, match->context ? "-%" PRIu64 "-" : ":%" PRIu64 ":", match->line);
-	put(&plain, line);
-	put(&plain, match->cut ? TEXT_LITERAL(" […]\n") : TEXT_LITERAL("\n"));
+	put_model_text(&plain, line);
+	put_model_text(&plain, match->cut ? TEXT_LITERAL(" […]\n") : TEXT_LITERAL("\n"));
 	return !plain.failed;
 }
 
@@ -167,7 +167,7 @@ static void end_line(struct plain *plain)
 	if (len > 0 && evbuffer_ptr_set(plain->out, &at, len - 1, EVBUFFER_PTR_SET) == 0)
 		(void)evbuffer_copyout_from(plain->out, &at, &last, 1);
 	if (last != '\n')
-		put(plain, TEXT_LITERAL("\n"));
+		put_model_text(plain, TEXT_LITERAL("\n"));
 }
 
 static void put_note(struct plain *plain, const struct observation *observation)
@@ -210,7 +210,7 @@ static void put_few_numbers(struct plain *plain, const struct observation *obser
 			digits++;
 		if (line % NUMBERED_EVERY == 0 || line == first)
 			digits = 0;
-		put(plain, (struct text){rest.data + digits, len - digits});
+		put_model_text(plain, (struct text){rest.data + digits, len - digits});
 		rest.data += len;
 		rest.len -= len;
 	}
@@ -223,7 +223,7 @@ static void put_range(struct plain *plain, const struct observation *observation
 	uint64_t first = first_line(observation);
 
 	if (end->lines == 0)
-		put(plain, TEXT_LITERAL("empty"));
+		put_model_text(plain, TEXT_LITERAL("empty"));
 	else if (first == 1 && end->lines == end->total_lines)
 		put_count(plain, end->lines, "line", "lines");
 	else
@@ -231,9 +231,10 @@ static void put_range(struct plain *plain, const struct observation *observation
 	if (end->lines > 0 && end->lines < end->total_lines)
 		put_format(plain, " of %" PRIu64, end->total_lines);
 	if (has_few_numbers(observation))
-		put(plain, TEXT_LITERAL("; every fifth has its number"));
+		put_model_text(plain, TEXT_LITERAL("; every fifth has its number"));
 	if (strcmp(observation->encoding, "utf-8-replaced") == 0)
-		put(plain, TEXT_LITERAL("; bytes that are not UTF-8 are shown as \xef\xbf\xbd"));
+		put_model_text(plain,
+			TEXT_LITERAL("; bytes that are not UTF-8 are shown as \xef\xbf\xbd"));
 }
 
 static void write_read_file(struct plain *plain, const struct observation *observation)
@@ -241,15 +242,15 @@ static void write_read_file(struct plain *plain, const struct observation *obser
 	const struct files_end *end = observation->files;
 
 	put_name(plain, end->path);
-	put(plain, TEXT_LITERAL(" ("));
+	put_model_text(plain, TEXT_LITERAL(" ("));
 	if (end->binary) {
 		put_name(plain, end->type);
-		put(plain, TEXT_LITERAL(", "));
+		put_model_text(plain, TEXT_LITERAL(", "));
 		put_count(plain, end->size, "byte", "bytes");
 	} else {
 		put_range(plain, observation);
 	}
-	put(plain, TEXT_LITERAL(")\n"));
+	put_model_text(plain, TEXT_LITERAL(")\n"));
 	if (!end->binary && has_few_numbers(observation))
 		put_few_numbers(plain, observation);
 	else if (!end->binary)
@@ -260,7 +261,7 @@ static void write_read_file(struct plain *plain, const struct observation *obser
 static void write_write_file(struct plain *plain, const struct observation *observation)
 {
 	put_name(plain, observation->files->path);
-	put(plain, TEXT_LITERAL(" ("));
+	put_model_text(plain, TEXT_LITERAL(" ("));
 	put_count(plain, observation->files->size, "byte", "bytes");
 	put_format(
 		plain, " written, %s)\n", observation->files->created ? "a new file" : "replaced");
@@ -271,24 +272,25 @@ static void write_edit_file(struct plain *plain, const struct observation *obser
 	const struct files_end *end = observation->files;
 
 	put_name(plain, end->path);
-	put(plain, TEXT_LITERAL(" ("));
+	put_model_text(plain, TEXT_LITERAL(" ("));
 	put_count(plain, end->count, "replacement", "replacements");
-	put(plain, TEXT_LITERAL(")\n"));
+	put_model_text(plain, TEXT_LITERAL(")\n"));
 	put_items(plain, observation);
 }
 
 static void write_apply_patch(struct plain *plain, const struct observation *observation)
 {
-	put(plain, TEXT_LITERAL("All of the patch was done:\n"));
+	put_model_text(plain, TEXT_LITERAL("All of the patch was done:\n"));
 	put_items(plain, observation);
 }
 
 static void write_list_directory(struct plain *plain, const struct observation *observation)
 {
 	put_name(plain, observation->files->path);
-	put(plain, TEXT_LITERAL(" ("));
+	put_model_text(plain, TEXT_LITERAL(" ("));
 	put_count(plain, observation->files->count, "entry", "entries");
-	put(plain, observation->files->truncated ? TEXT_LITERAL(" shown)\n") : TEXT_LITERAL(")\n"));
+	put_model_text(plain,
+		observation->files->truncated ? TEXT_LITERAL(" shown)\n") : TEXT_LITERAL(")\n"));
 	put_items(plain, observation);
 	put_note(plain, observation);
 }
@@ -298,15 +300,15 @@ static void write_search_files(struct plain *plain, const struct observation *ob
 	const struct files_end *end = observation->files;
 
 	put_count(plain, end->count, "match", "matches");
-	put(plain, end->truncated ? TEXT_LITERAL(" shown, ") : TEXT_LITERAL(", "));
+	put_model_text(plain, end->truncated ? TEXT_LITERAL(" shown, ") : TEXT_LITERAL(", "));
 	put_count(plain, end->files_searched, "file", "files");
-	put(plain, TEXT_LITERAL(" searched"));
+	put_model_text(plain, TEXT_LITERAL(" searched"));
 	if (end->files_skipped > 0) {
-		put(plain, TEXT_LITERAL(", "));
+		put_model_text(plain, TEXT_LITERAL(", "));
 		put_number(plain, end->files_skipped);
-		put(plain, TEXT_LITERAL(" skipped (binary, too large or unreadable)"));
+		put_model_text(plain, TEXT_LITERAL(" skipped (binary, too large or unreadable)"));
 	}
-	put(plain, TEXT_LITERAL("\n"));
+	put_model_text(plain, TEXT_LITERAL("\n"));
 	put_items(plain, observation);
 	put_note(plain, observation);
 }
@@ -325,7 +327,7 @@ static void put_stream(struct plain *plain, const struct stream_shown *shown)
 	terminal_plain_add(&text, text_from(shown->mark));
 	terminal_plain_add(&text, shown->tail[0]);
 	terminal_plain_add(&text, shown->tail[1]);
-	put(plain, terminal_plain_end(&text));
+	put_model_text(plain, terminal_plain_end(&text));
 	free(text.out);
 }
 
@@ -353,14 +355,16 @@ static void put_ending(struct plain *plain, const struct observation *observatio
 	if (observation->error != TOOL_OK)
 		return;
 	if (!observation->session) {
-		put(plain, text_from(observation_ending(observation, ending, sizeof(ending))));
+		put_model_text(
+			plain, text_from(observation_ending(observation, ending, sizeof(ending))));
 		return;
 	}
 	if (observation->session_name) {
-		put(plain, TEXT_LITERAL("still running in the background as \""));
+		put_model_text(plain, TEXT_LITERAL("still running in the background as \""));
 		put_name(plain, text_from(observation->session_name));
-		put(plain, TEXT_LITERAL("\": read_output shows what it writes, stop_command "
-					"ends it"));
+		put_model_text(
+			plain, TEXT_LITERAL("\": read_output shows what it writes, stop_command "
+					    "ends it"));
 		return;
 	}
 	put_format(plain, "still running as session %s", observation->session);
@@ -383,10 +387,10 @@ static void write_run_command(struct plain *plain, const struct observation *obs
 		observation_rooms(observation, rooms);
 	put_ending(plain, observation);
 	if (stream_capture_total(out) + stream_capture_total(err) == 0)
-		put(plain, observation->error == TOOL_OK ? TEXT_LITERAL(", no output\n")
-							 : TEXT_LITERAL("no output\n"));
+		put_model_text(plain, observation->error == TOOL_OK ? TEXT_LITERAL(", no output\n")
+								    : TEXT_LITERAL("no output\n"));
 	else if (observation->error == TOOL_OK)
-		put(plain, TEXT_LITERAL("\n"));
+		put_model_text(plain, TEXT_LITERAL("\n"));
 	if (stream_capture_total(out) > 0) {
 		stream_shown_make(out, rooms[COMMAND_STREAM_STDOUT], NULL, &shown);
 		put_stream(plain, &shown);
@@ -394,7 +398,7 @@ static void write_run_command(struct plain *plain, const struct observation *obs
 	if (stream_capture_total(err) > 0) {
 		stream_shown_make(err, rooms[COMMAND_STREAM_STDERR], NULL, &shown);
 		end_line(plain);
-		put(plain, TEXT_LITERAL("[stderr]\n"));
+		put_model_text(plain, TEXT_LITERAL("[stderr]\n"));
 		put_stream(plain, &shown);
 	}
 }
@@ -402,10 +406,10 @@ static void write_run_command(struct plain *plain, const struct observation *obs
 static void put_error(struct plain *plain, const struct observation *observation)
 {
 	put_format(plain, "%s: ", tool_error_name(observation->error));
-	put(plain, observation_message(observation));
+	put_model_text(plain, observation_message(observation));
 	if (observation->retry_after_ms > 0)
 		put_format(plain, " (try again after %" PRId64 " ms)", observation->retry_after_ms);
-	put(plain, TEXT_LITERAL("\n"));
+	put_model_text(plain, TEXT_LITERAL("\n"));
 }
 
 /* Puts a line for each note. */
@@ -413,9 +417,9 @@ static void put_notes(struct plain *plain, const struct notes *notes)
 {
 	for (size_t i = 0; notes && i < notes->count; i++) {
 		end_line(plain);
-		put(plain, TEXT_LITERAL("["));
+		put_model_text(plain, TEXT_LITERAL("["));
 		put_name(plain, text_from(notes->texts[i]));
-		put(plain, TEXT_LITERAL("]"));
+		put_model_text(plain, TEXT_LITERAL("]"));
 	}
 }
 

@@ -217,7 +217,7 @@ int patch_result_write_states(const struct patch_result *result, struct evbuffer
 }
 
 /* Writes to @at where there is one, and returns what comes behind it. */
-static char *put(char *at, struct text text)
+static char *put_patch_text(char *at, struct text text)
 {
 	if (text.len > 0)
 		memcpy(at, text.data, text.len);
@@ -240,13 +240,13 @@ struct key_change *patch_result_change(const struct patch_result *result)
 		const struct patched *file = &result->files[i];
 
 		if (i > 0) {
-			before_end = put(before_end, TEXT_LITERAL(" "));
-			after_end = put(after_end, TEXT_LITERAL(" "));
+			before_end = put_patch_text(before_end, TEXT_LITERAL(" "));
+			after_end = put_patch_text(after_end, TEXT_LITERAL(" "));
 		}
-		before_end = put(before_end, text_from(file->found));
+		before_end = put_patch_text(before_end, text_from(file->found));
 		if (file->operation == FILES_MOVE)
-			after_end = put(after_end, TEXT_LITERAL("absent/"));
-		after_end = put(after_end, version_after(file));
+			after_end = put_patch_text(after_end, TEXT_LITERAL("absent/"));
+		after_end = put_patch_text(after_end, version_after(file));
 	}
 	if (result->count == 0)
 		return NULL;
@@ -265,7 +265,7 @@ void patch_result_set_made(struct patch_result *result, const struct key_change 
 		file->version_len = 0;
 		if (file->operation == FILES_DELETE || version.len > sizeof(file->version))
 			continue;
-		put(file->version, version);
+		put_patch_text(file->version, version);
 		file->version_len = version.len;
 	}
 }

@@ -38,7 +38,7 @@ static bool goes_on(char c)
 }
 
 /* A character takes the place of the one at the cursor. */
-static void put(struct terminal_plain *plain, char c)
+static void put_plain_char(struct terminal_plain *plain, char c)
 {
 	if (plain->rest < plain->size && !goes_on(c))
 		do
@@ -79,7 +79,7 @@ static void put_plain(struct terminal_plain *plain, char c)
 	switch (c) {
 	case '\n':
 		go_to_end(plain);
-		put(plain, c);
+		put_plain_char(plain, c);
 		plain->line = plain->len;
 		break;
 	case '\r':
@@ -89,8 +89,8 @@ static void put_plain(struct terminal_plain *plain, char c)
 		step_back(plain);
 		break;
 	case '\0':
-		put(plain, '\\');
-		put(plain, '0');
+		put_plain_char(plain, '\\');
+		put_plain_char(plain, '0');
 		break;
 	case ESCAPE:
 		plain->state = ESCAPED;
@@ -98,7 +98,7 @@ static void put_plain(struct terminal_plain *plain, char c)
 		break;
 	default:
 		if (((unsigned char)c >= 0x20 && c != 0x7f) || c == '\t')
-			put(plain, c);
+			put_plain_char(plain, c);
 	}
 }
 

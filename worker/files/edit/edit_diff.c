@@ -24,7 +24,7 @@ struct hunk {
 	size_t before, after; /* where its context begins and ends */
 };
 
-static void put(struct out *out, struct text text)
+static void put_diff_text(struct out *out, struct text text)
 {
 	if (out->full || text.len > out->size - out->len) {
 		out->full = true;
@@ -45,7 +45,7 @@ put_format(struct out *out, const char *format, ...)
 	va_start(arguments, format);
 	len = vsnprintf(buffer, sizeof(buffer), format, arguments);
 	va_end(arguments);
-	put(out, (struct text){buffer, (size_t)len});
+	put_diff_text(out, (struct text){buffer, (size_t)len});
 }
 
 static size_t line_start(struct text text, size_t at)
@@ -118,10 +118,10 @@ static void put_lines(struct out *out, char mark, struct text text)
 	while (text.len > 0 && !out->full) {
 		size_t len = line_end(text, 0);
 
-		put(out, (struct text){&mark, 1});
-		put(out, (struct text){text.data, len});
+		put_diff_text(out, (struct text){&mark, 1});
+		put_diff_text(out, (struct text){text.data, len});
 		if (text.data[len - 1] != '\n')
-			put(out, TEXT_LITERAL("\n"));
+			put_diff_text(out, TEXT_LITERAL("\n"));
 		text.data += len;
 		text.len -= len;
 	}
