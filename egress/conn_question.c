@@ -40,7 +40,7 @@ static bool send_answer(struct conn *conn)
 }
 
 /* Returns false if it is no question, or memory is out. */
-static bool answer(struct conn *conn, struct text question, bool *ret_told)
+static bool answer_question(struct conn *conn, struct text question, bool *ret_told)
 {
 	struct byte_queue *ready = &conn->ways[CONN_IN].pending;
 	uint8_t reply[QUESTION_BYTES];
@@ -58,7 +58,7 @@ static void answer_all(struct conn *conn)
 	bool told;
 
 	while (take_question(byte_queue_peek(received), &question)) {
-		if (!answer(conn, question, &told)) {
+		if (!answer_question(conn, question, &told)) {
 			conn_end(conn);
 			return;
 		}

@@ -25,7 +25,7 @@ static _Noreturn void end(void)
 	exit(0);
 }
 
-static void answer(
+static void answer_cloisterd(
 	struct egress *egress, uint8_t type, uint64_t cell, const struct wire_writer *writer)
 {
 	egress_send(egress, type, cell, writer);
@@ -46,12 +46,12 @@ static void open_cell(struct egress *egress, struct channel_frame *frame)
 		die("EGRESS_OPEN", EBADMSG);
 	r = cell_open(egress, frame->call, &request, frame->fds, why, sizeof(why));
 	if (r == 0) {
-		answer(egress, EGRESS_OPENED, frame->call, &writer);
+		answer_cloisterd(egress, EGRESS_OPENED, frame->call, &writer);
 		return;
 	}
 	failed = (struct egress_open_failed){(uint32_t)-r, text_from(why)};
 	egress_open_failed_put(&writer, &failed);
-	answer(egress, EGRESS_OPEN_FAILED, frame->call, &writer);
+	answer_cloisterd(egress, EGRESS_OPEN_FAILED, frame->call, &writer);
 }
 
 static void close_cell(struct egress *egress, struct channel_frame *frame)

@@ -79,7 +79,7 @@ static void add_dns_data(struct message *message, const void *data, size_t len)
 
 /* Answers @question of @name and @type: first as somebody who does not know its id, then rightly.
  */
-static void answer(struct trial *trial, const struct message *question, bool exists,
+static void answer_trial(struct trial *trial, const struct message *question, bool exists,
 	size_t name_len, unsigned char type)
 {
 	static const unsigned char wrong[] = {198, 51, 100, 9};
@@ -123,7 +123,7 @@ static ares_ssize_t on_send(ares_socket_t fd, const struct iovec *data, int n, v
 	if (!exists && (name_len != sizeof(absent) ||
 			       memcmp(question.bytes + HEADER, absent, name_len) != 0))
 		trial->was_strange = true;
-	answer(trial, &question, exists, name_len, question.bytes[HEADER + name_len + 1]);
+	answer_trial(trial, &question, exists, name_len, question.bytes[HEADER + name_len + 1]);
 	return (ares_ssize_t)question.len;
 }
 

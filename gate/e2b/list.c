@@ -85,7 +85,7 @@ static void insert(struct listing *listing, struct json_object *row, const struc
 	listing->n_rows++;
 }
 
-static void answer(struct op *op)
+static void answer_sandbox_list(struct op *op)
 {
 	struct listing *listing = op->state;
 	struct json_object *array = json_object_new_array();
@@ -126,7 +126,7 @@ static void listed(struct op *op, const struct cloister_message *reply)
 	if (cursor)
 		ask_page(op, cursor);
 	else
-		answer(op);
+		answer_sandbox_list(op);
 }
 
 static void ask_page(struct op *op, const char *cursor)

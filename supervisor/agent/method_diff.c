@@ -51,8 +51,8 @@ static void answer_result(
 }
 
 /* A diff that failed is an error of the request, as it is no tool. */
-static void answer(struct client *client, const char *id_text, const struct client_reply *reply,
-	const struct observation *observation)
+static void answer_diff(struct client *client, const char *id_text,
+	const struct client_reply *reply, const struct observation *observation)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct text message = observation_message(observation);
@@ -71,7 +71,7 @@ static void answer(struct client *client, const char *id_text, const struct clie
 
 /* It has no output while it runs. */
 static const struct reply_form diff_form = {
-	.take = answer,
+	.take = answer_diff,
 	.no_workspace = agent_refuse_without_workspace,
 	.program_moves = true,
 };

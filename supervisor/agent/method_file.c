@@ -100,8 +100,8 @@ static const struct tool *method_by_name(struct text name)
 }
 
 /* A method that failed is an error of the request, as it is no tool. */
-static void answer(struct client *client, const char *id_text, const struct client_reply *reply,
-	const struct observation *observation)
+static void answer_file_method(struct client *client, const char *id_text,
+	const struct client_reply *reply, const struct observation *observation)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct text message = observation_message(observation);
@@ -125,7 +125,7 @@ static void answer(struct client *client, const char *id_text, const struct clie
 }
 
 static const struct reply_form file_form = {
-	.take = answer,
+	.take = answer_file_method,
 	.output = tool_output_content,
 	.no_workspace = agent_refuse_without_workspace,
 	.program_moves = true,

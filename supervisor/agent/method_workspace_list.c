@@ -367,7 +367,8 @@ static struct listing *next_of(const struct client *client)
 	return oldest;
 }
 
-static void answer(struct client *client, const char *id_text, struct listing *listing)
+static void answer_workspace_list(
+	struct client *client, const char *id_text, struct listing *listing)
 {
 	struct json_text json;
 
@@ -393,7 +394,7 @@ static void on_end(void *context)
 	struct client *client = listing->pending.client;
 	struct tenant *payer = tenant_hold(listing->payer);
 
-	answer(client, listing->pending.id_text, listing);
+	answer_workspace_list(client, listing->pending.id_text, listing);
 	listing->payer->usage->lists = listing->runs = false;
 	listing_free(listing);
 	next = next_of(client);
@@ -501,7 +502,7 @@ void method_workspace_list(struct client *client, struct jsonrpc_request *reques
 		return;
 	}
 	if (!payer->usage->lists && !list_piece(listing)) {
-		answer(client, request->id_text, listing);
+		answer_workspace_list(client, request->id_text, listing);
 		listing_free(listing);
 		return;
 	}

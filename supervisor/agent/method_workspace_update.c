@@ -70,7 +70,8 @@ static enum tool_error find_workspace_to_update(struct client *client, struct js
 	return agent_get_managed(client, tenant, name, false, ret, ret_refusal);
 }
 
-static void answer(struct client *client, const char *id_text, const struct workspace *workspace)
+static void answer_workspace_update(
+	struct client *client, const char *id_text, const struct workspace *workspace)
 {
 	struct json_text json;
 
@@ -110,7 +111,7 @@ void method_workspace_update(struct client *client, struct jsonrpc_request *requ
 	if (error == TOOL_OK) {
 		audit_workspace(
 			client->service->audit, "workspace.updated", &client->peer, workspace);
-		answer(client, request->id_text, workspace);
+		answer_workspace_update(client, request->id_text, workspace);
 	} else {
 		(void)client_string_param(request->params, "workspace", &name);
 		checkpoint_refuse(client, request, "workspace.update", name, &refusal);

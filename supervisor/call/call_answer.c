@@ -39,7 +39,7 @@ static void tell_ended(const struct call *call, const struct observation *observ
 		service->observers[i].ended(service->observers[i].context, call, observation);
 }
 
-static void answer(struct call *call, struct observation *observation);
+static void answer_ended_call(struct call *call, struct observation *observation);
 
 /* Keeps the result of a call with a key, and gives it to the calls that have joined. */
 static void keep(struct call_kept *kept, struct call *call, enum call_state before,
@@ -53,7 +53,7 @@ static void keep(struct call_kept *kept, struct call *call, enum call_state befo
 	while ((joined = TAILQ_FIRST(&call->joined))) {
 		struct observation its_own = shared;
 
-		answer(joined, &its_own);
+		answer_ended_call(joined, &its_own);
 	}
 	key_result_done(&result);
 }
@@ -76,7 +76,7 @@ static void describe(const struct call *call, struct observation *observation)
 }
 
 /* Answers and frees the call. Its entry must have left its workspace. */
-static void answer(struct call *call, struct observation *observation)
+static void answer_ended_call(struct call *call, struct observation *observation)
 {
 	enum call_state before = call->state;
 	unsigned uses = call->uses;
@@ -217,7 +217,7 @@ void call_answer_cause(struct call *call, const struct command_ended *ended)
 
 	if (observation.error != TOOL_OK || !observation_exit(&observation, &code) || code != 0)
 		call_network_note(&call->request.notes, &call->network, call->workspace);
-	answer(call, &observation);
+	answer_ended_call(call, &observation);
 }
 
 void call_answer_error(struct call *call, enum tool_error error, const char *message)
@@ -229,7 +229,7 @@ void call_answer_error(struct call *call, enum tool_error error, const char *mes
 	};
 
 	call_result_tell_lost(&call->result, &call->request.notes, &observation);
-	answer(call, &observation);
+	answer_ended_call(call, &observation);
 }
 
 void call_answer_resolved(struct call *call, const struct files_end *end)
@@ -243,7 +243,7 @@ void call_answer_resolved(struct call *call, const struct files_end *end)
 	}
 	call_result_tell(&call->result, &found, &observation);
 	observation.files = &found;
-	answer(call, &observation);
+	answer_ended_call(call, &observation);
 }
 
 void call_answer_unrecorded(struct call *call)
@@ -261,7 +261,7 @@ void call_answer_busy(struct call *call, const struct refusal *refusal)
 		.retry_after_ms = refusal->retry_after_ms,
 	};
 
-	answer(call, &observation);
+	answer_ended_call(call, &observation);
 }
 
 static void answer_collected(struct call *call)
@@ -485,7 +485,7 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 	observation.files = &end;
 	if (call_has_effects(call))
 		call_disk_tell(call, &end, &observation);
-	answer(call, &observation);
+	answer_ended_call(call, &observation);
 	return 0;
 }
 

@@ -74,7 +74,7 @@ static void tell_unauthorized(struct unauthorized_client *client, const char *id
 }
 
 /* Sends the only answer, under the request's id if the line is a request. */
-static void answer(struct unauthorized_client *client, struct text line)
+static void answer_unauthorized(struct unauthorized_client *client, struct text line)
 {
 	struct jsonrpc_request request;
 	struct jsonrpc_fault fault;
@@ -121,7 +121,7 @@ static void on_readable(void *context)
 		if (!newline && client->len < sizeof(client->line))
 			return;
 		if (newline)
-			answer(client,
+			answer_unauthorized(client,
 				(struct text){client->line, (size_t)(newline - client->line)});
 		else
 			tell_unauthorized(client, NULL);

@@ -56,7 +56,7 @@ static void put_obstacle(struct json_text *json, const struct selftest_summary *
 		json_text_put(json, "obstacle", summary->obstacle);
 }
 
-static void answer(const struct waiter *waiter, const struct selftest *selftest,
+static void answer_selftest(const struct waiter *waiter, const struct selftest *selftest,
 	const struct selftest_summary *summary)
 {
 	struct json_text json;
@@ -87,7 +87,7 @@ void control_selftest_ended(const struct selftest *selftest)
 	selftest_look_latest(selftest, &summary);
 	control_events_tell("selftest", put_event, &summary);
 	while (!LIST_EMPTY(&waiters)) {
-		answer(LIST_FIRST(&waiters), selftest, &summary);
+		answer_selftest(LIST_FIRST(&waiters), selftest, &summary);
 		drop(LIST_FIRST(&waiters));
 	}
 }

@@ -132,7 +132,8 @@ static void count_debt(struct server *server)
 }
 
 /* Answers @call at once by @function. */
-static int answer(struct server *server, uint64_t call, job_function function, const void *request)
+static int answer_files_request(
+	struct server *server, uint64_t call, job_function function, const void *request)
 {
 	reply_next(server->reply, call);
 	function(server->root, request, server->reply);
@@ -214,7 +215,7 @@ static int handle_read(struct server *server, const struct channel_frame *frame)
 		return r;
 	return is_long_read(server->root, &request)
 		       ? answer_in_job(server, frame->call, act_read, &request)
-		       : answer(server, frame->call, act_read, &request);
+		       : answer_files_request(server, frame->call, act_read, &request);
 }
 
 /*
@@ -238,9 +239,9 @@ static int answer_listing(struct server *server, uint64_t call, struct text path
 	if (!alone && is_long_list(server->root, path))
 		leave_session();
 	if (alone)
-		return answer(server, call, function, request);
+		return answer_files_request(server, call, function, request);
 	watch_call(true);
-	r = answer(server, call, function, request);
+	r = answer_files_request(server, call, function, request);
 	watch_call(false);
 	return r;
 }
@@ -342,7 +343,7 @@ static int handle_remove(struct server *server, const struct channel_frame *fram
 	if (r < 0)
 		return r;
 	return request.recursive ? answer_in_job(server, frame->call, act_remove, &request)
-				 : answer(server, frame->call, act_remove, &request);
+				 : answer_files_request(server, frame->call, act_remove, &request);
 }
 
 static void act_watch(const struct root *root, const void *request, struct reply *reply)

@@ -108,8 +108,8 @@ static void flush(struct channel *channel)
 		spawner_die("answer", r);
 }
 
-static void answer(struct channel *channel, uint8_t type, uint64_t number, struct text payload,
-	const int *fds, unsigned n)
+static void answer_spawner_request(struct channel *channel, uint8_t type, uint64_t number,
+	struct text payload, const int *fds, unsigned n)
 {
 	int r = channel_send(channel, type, number, payload, fds, n);
 
@@ -162,8 +162,8 @@ static void tell_waits(void *context)
 	if (is_copy(asked->type) || asked->waits)
 		return;
 	asked->waits = true;
-	answer(&asked->spawner->channel, SPAWNER_WAITS, asked->number, (struct text){NULL, 0}, NULL,
-		0);
+	answer_spawner_request(&asked->spawner->channel, SPAWNER_WAITS, asked->number,
+		(struct text){NULL, 0}, NULL, 0);
 }
 
 static void perform(struct asked *asked, struct place *place)
@@ -186,8 +186,8 @@ static void perform(struct asked *asked, struct place *place)
 		return;
 	}
 	n_fds += cell_sockets_list(&network, &fds[n_fds]);
-	answer(&asked->spawner->channel, kind->answer, asked->number, (struct text){NULL, 0}, fds,
-		n_fds);
+	answer_spawner_request(&asked->spawner->channel, kind->answer, asked->number,
+		(struct text){NULL, 0}, fds, n_fds);
 }
 
 static void tell_place(const struct asked *asked, struct place *place)
@@ -207,7 +207,7 @@ static void tell_place(const struct asked *asked, struct place *place)
 	message.n_parents = place->n_parents;
 	memcpy(message.parents, place->parents, place->n_parents * sizeof(place->parents[0]));
 	spawner_looked_up_put(&writer, &message);
-	answer(&asked->spawner->channel, SPAWNER_LOOKED_UP, asked->number,
+	answer_spawner_request(&asked->spawner->channel, SPAWNER_LOOKED_UP, asked->number,
 		(struct text){(char *)payload, writer.len}, &root, 1);
 }
 
@@ -347,7 +347,8 @@ void spawner_attend(struct channel *channel, struct cell_start *start)
 		setup_report_failure(
 			channel, SPAWNER_OPEN_FAILED, number, "start cloister-files", pidfd);
 	else
-		answer(channel, SPAWNER_FILES_OPENED, number, (struct text){NULL, 0}, &pidfd, 1);
+		answer_spawner_request(
+			channel, SPAWNER_FILES_OPENED, number, (struct text){NULL, 0}, &pidfd, 1);
 }
 
 static void read_policy(struct spawner *spawner, const struct channel_frame *frame)
@@ -395,7 +396,8 @@ static void tell_worked(struct channel *channel, const struct spawner_worked *me
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 
 	spawner_worked_put(&writer, message);
-	answer(channel, SPAWNER_WORKED, 0, (struct text){(char *)payload, writer.len}, NULL, 0);
+	answer_spawner_request(
+		channel, SPAWNER_WORKED, 0, (struct text){(char *)payload, writer.len}, NULL, 0);
 }
 
 static void on_folded(void *context, const char *tenant, const char *path, int error, uint64_t us)

@@ -99,7 +99,8 @@ static const char *read_params(struct json_object *params, struct read *read)
 
 /* Answering. */
 
-static void answer(struct output_wait *wait, struct client *client, const char *id_text)
+static void answer_session_read(
+	struct output_wait *wait, struct client *client, const char *id_text)
 {
 	const struct read *read = (struct read *)wait;
 	const struct output_reader reader = {wait->session, wait->after, wait->base64};
@@ -149,7 +150,7 @@ void method_session_read(struct client *client, struct jsonrpc_request *request)
 	}
 	wait = &read->wait;
 	output_wait_init(wait);
-	wait->answer = answer;
+	wait->answer = answer_session_read;
 	wrong = read_params(request->params, read);
 	if (wrong)
 		answer_wrong(client, request, wrong);

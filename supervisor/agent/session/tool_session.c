@@ -247,7 +247,8 @@ static bool write_state(struct client *client, struct tool_wait *call, struct se
 	return session_text_state(call->wait.session, &view, &call->did, out);
 }
 
-static void answer(struct output_wait *wait, struct client *client, const char *id_text)
+static void answer_session_tool(
+	struct output_wait *wait, struct client *client, const char *id_text)
 {
 	struct tool_wait *call = (struct tool_wait *)wait;
 
@@ -538,7 +539,7 @@ static void begin_session_tool(struct client *client, struct jsonrpc_request *re
 	json_object_put(TAKE_PTR(call->request.arguments));
 	r = output_wait_begin(&call->wait, client, request);
 	if (r < 0 && acts[tool].acts) {
-		answer(&call->wait, client, request->id_text);
+		answer_session_tool(&call->wait, client, request->id_text);
 	} else if (r < 0) {
 		refusal_set(&refusal, TOOL_BUSY,
 			"Too many requests wait for this command or on this connection; wait for "
@@ -564,7 +565,7 @@ void tool_session_begin(struct client *client, struct jsonrpc_request *request,
 		return;
 	}
 	output_wait_init(&call->wait);
-	call->wait.answer = answer;
+	call->wait.answer = answer_session_tool;
 	call->wait.done = done;
 	call->wait.pending.cancel = cancel;
 	call->began = clock_now();

@@ -232,8 +232,8 @@ static void write_diff(struct json_text *json, const struct observation *diff)
 }
 
 /* Answers the call. It is to be decided on from now on. */
-static void answer(struct client *client, const char *id_text, const struct client_reply *reply,
-	const struct observation *diff)
+static void answer_transaction(struct client *client, const char *id_text,
+	const struct client_reply *reply, const struct observation *diff)
 {
 	struct transaction *transaction = reply->transaction;
 	struct evbuffer *buffer = evbuffer_new();
@@ -260,7 +260,7 @@ static void answer(struct client *client, const char *id_text, const struct clie
 		leave(&transaction->pending);
 }
 
-static const struct reply_form diff_form = {.take = answer, .program_moves = true};
+static const struct reply_form diff_form = {.take = answer_transaction, .program_moves = true};
 
 void tool_transaction_take(struct client_call *call, const struct observation *observation)
 {
@@ -282,13 +282,13 @@ void tool_transaction_take(struct client_call *call, const struct observation *o
 	transaction->state = TRANSACTION_COMPARING;
 	if (diff_request(NULL, workspace_tenant(workspace), transaction->checkpoint, false,
 		    &request) < 0) {
-		answer(call->client, call->id_text, &reply, &unknown);
+		answer_transaction(call->client, call->id_text, &reply, &unknown);
 		return;
 	}
 	request.inside = true;
 	if (!tool_call_follow(call, workspace, &request, &reply,
 		    transaction->kept.json.len + transaction->kept.model.len))
-		answer(call->client, call->id_text, &reply, &unknown);
+		answer_transaction(call->client, call->id_text, &reply, &unknown);
 }
 
 /* Finds the preview that the request decides on, or answers the request. */
