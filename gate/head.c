@@ -40,7 +40,7 @@ const char *gate_head_field(const struct gate_head *head, const char *name)
 	return NULL;
 }
 
-static size_t count(const struct gate_head *head, const char *name)
+static size_t count_head_fields(const struct gate_head *head, const char *name)
 {
 	size_t n = 0;
 
@@ -102,7 +102,7 @@ static bool check_fields(const struct gate_head *head, struct gate_refusal *ret)
 				ret, 400, "the value of a header has a control character");
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(once); i++)
-		if (count(head, once[i]) > 1)
+		if (count_head_fields(head, once[i]) > 1)
 			return refuse_gate_head(
 				ret, 400, "a header that may be given once is repeated");
 	return true;

@@ -45,7 +45,7 @@ static void add_size(struct measure *measure, const struct stat *stat_buf)
 }
 
 /* Counts the entry @name of the deepest level, and descends into it if it is a directory. */
-static int count(struct measure *measure, const char *name)
+static int count_tree_entry(struct measure *measure, const char *name)
 {
 	int parent = dirfd(measure->levels[measure->depth - 1]), r = 0;
 	struct stat stat_buf;
@@ -73,7 +73,7 @@ static int step(struct measure *measure)
 	}
 	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 		return 0;
-	return count(measure, entry->d_name);
+	return count_tree_entry(measure, entry->d_name);
 }
 
 int tree_size(int fd, const struct tree_size *most, struct tree_size *ret)

@@ -53,7 +53,7 @@ static bool is_root(const struct tar_entry *entry)
 }
 
 /* Counts @entry. Returns 0, or -EFBIG past a limit. */
-static int count(struct archive_copy *copy, const struct tar_entry *entry)
+static int count_archive_entry(struct archive_copy *copy, const struct tar_entry *entry)
 {
 	copy->entries += !is_root(entry);
 	if (copy->entries > copy->max_entries) {
@@ -88,7 +88,7 @@ static int begin_archive_entry(void *context, const struct tar_entry *entry)
 	static unsigned char header[TAR_HEADER_MAX];
 	struct archive_copy *copy = context;
 	bool link = entry->type == TAR_HARD_LINK || entry->type == TAR_SYMLINK;
-	int r = count(copy, entry);
+	int r = count_archive_entry(copy, entry);
 
 	copy->skipping = false;
 	if (r < 0)

@@ -366,7 +366,7 @@ static int make_link(struct tree_extract *tree, const struct tar_entry *entry)
 }
 
 /* Counts @entry. Returns 0, or -EFBIG past a limit. */
-static int count(struct tree_extract *tree, const struct tar_entry *entry)
+static int count_extracted(struct tree_extract *tree, const struct tar_entry *entry)
 {
 	int r = count_one(tree);
 
@@ -410,7 +410,7 @@ int tree_extract_begin(void *context, const struct tar_entry *entry)
 	int r;
 
 	tree->skipping = false;
-	r = count(tree, entry);
+	r = count_extracted(tree, entry);
 	if (r < 0)
 		return r;
 	r = go_to(tree, entry->path, MISSING_IS_COUNTED, tree->name);

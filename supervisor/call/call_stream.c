@@ -155,7 +155,7 @@ static int note_node(struct call_stream *stream, struct text payload)
 
 /* Writing. */
 
-static void count(struct call_stream *stream, int64_t bytes)
+static void count_stream_bytes(struct call_stream *stream, int64_t bytes)
 {
 	stream->counted += (uint64_t)bytes;
 	workspace_disk_stream(stream->call->workspace, bytes);
@@ -265,7 +265,7 @@ int call_stream_add(struct call *call, struct text text, bool eof, char **label)
 		call_cancel(call, ENDED_BY_DISK);
 		return 0;
 	}
-	count(stream, (int64_t)part->len);
+	count_stream_bytes(stream, (int64_t)part->len);
 	if (!stream->begun)
 		return 0;
 	send_part(stream, part);

@@ -67,7 +67,7 @@ static void count_as(struct process_link *link, size_t now)
 	link->counted = now;
 }
 
-static void count(struct process_link *link)
+static void count_link_unread(struct process_link *link)
 {
 	count_as(link, channel_waiting_memory(&link->channel));
 }
@@ -285,7 +285,7 @@ static void flush(void *context)
 		look_how_much_is_heard(link);
 	wake_cost_begin();
 	r = channel_flush(&link->channel);
-	count(link);
+	count_link_unread(link);
 	charge(link);
 	watch_want(&link->writable, r == -EAGAIN ? WATCH_WRITABLE : WATCH_NOTHING);
 	if (channel_is_short(r))
@@ -336,7 +336,7 @@ void process_link_send(struct process_link *link, uint8_t type, uint64_t call, s
 	bool idle = channel_waiting(&link->channel) == 0;
 	int r = channel_send(&link->channel, type, call, payload, fds, n_fds);
 
-	count(link);
+	count_link_unread(link);
 	if (link->lost)
 		return;
 	/*
@@ -353,7 +353,7 @@ void process_link_adopt(struct process_link *link, const struct process_link_own
 {
 	count_as(link, 0);
 	link->owner = *owner;
-	count(link);
+	count_link_unread(link);
 }
 
 int process_link_pidfd(const struct process_link *link)

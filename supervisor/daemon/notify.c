@@ -100,7 +100,7 @@ __attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
 		(void)send(notify_fd, message, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-static void count(void *context, struct call *call)
+static void count_notify_call(void *context, struct call *call)
 {
 	(void)call;
 	++*(size_t *)context;
@@ -118,7 +118,7 @@ static void tell_status(const struct service *service)
 	struct audit_state audit = {0};
 	char text[sizeof(status)], lost[64] = "";
 
-	call_foreach(count, &calls);
+	call_foreach(count_notify_call, &calls);
 	workspaces_foreach(service->workspaces, count_workspace, &workspaces);
 	(void)audit_look(service->audit, &audit);
 	if (audit.lost > 0 || audit.error != 0)

@@ -90,7 +90,7 @@ static int clean(const struct walk_entry *entry, void *context)
 	return 0;
 }
 
-static int count(const struct walk_entry *entry, void *context)
+static int count_swept(const struct walk_entry *entry, void *context)
 {
 	measure(entry, context);
 	return 0;
@@ -99,7 +99,7 @@ static int count(const struct walk_entry *entry, void *context)
 static int clean_and_count(const struct walk_entry *entry, void *context)
 {
 	(void)clean(entry, NULL);
-	return count(entry, context);
+	return count_swept(entry, context);
 }
 
 /* Visits all of @root_fd, and adds to @sum whether a part of it was out of sight. */
@@ -146,7 +146,7 @@ static void count_layers(int layers, struct files_end *sum)
 		if (layer < 0)
 			sum->truncated = true;
 		else
-			walk_all(layer, count, sum);
+			walk_all(layer, count_swept, sum);
 	}
 	closedir(directory);
 }

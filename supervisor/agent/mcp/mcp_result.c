@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 /* What tasks hold counts as answers that are not read. */
-static void count(struct mcp_result *result, size_t bytes)
+static void count_result_bytes(struct mcp_result *result, size_t bytes)
 {
 	result->tenant->usage->task_bytes += bytes - result->counted;
 	unread_recount(result->account, &result->counted, bytes);
@@ -32,7 +32,7 @@ void mcp_result_open(
 {
 	*result = (struct mcp_result){.tenant = tenant_hold(tenant), .account = account};
 	tenant->usage->tasks++;
-	count(result, LIMIT_TASK_RESULT_BYTES);
+	count_result_bytes(result, LIMIT_TASK_RESULT_BYTES);
 }
 
 uint64_t mcp_result_room(const struct mcp_result *result, uint64_t room)
@@ -92,7 +92,7 @@ int mcp_result_keep(struct mcp_result *result, struct evbuffer *buffer, size_t b
 		result->len = len;
 		evbuffer_remove(buffer, result->json, len);
 	}
-	count(result, besides + result->len);
+	count_result_bytes(result, besides + result->len);
 	return 0;
 }
 
@@ -103,7 +103,7 @@ struct text mcp_result_peek(const struct mcp_result *result)
 
 void mcp_result_done(struct mcp_result *result)
 {
-	count(result, 0);
+	count_result_bytes(result, 0);
 	result->tenant->usage->tasks--;
 	tenant_release(result->tenant);
 	free(result->json);

@@ -28,7 +28,7 @@ struct key_change *key_change_new(struct text before, struct text after)
 	return change;
 }
 
-static size_t count(const char *versions)
+static size_t count_versions(const char *versions)
 {
 	size_t n = 1;
 
@@ -63,10 +63,10 @@ unsigned key_change_compare(const struct key_change *change, const char *found, 
 
 unsigned key_change_compare_all(const struct key_change *change, const char *found)
 {
-	const size_t n = count(change->after);
+	const size_t n = count_versions(change->after);
 	unsigned all = KEY_CHANGE_BEFORE | KEY_CHANGE_AFTER;
 
-	if (count(found) != n)
+	if (count_versions(found) != n)
 		return 0;
 	for (size_t i = 0; i < n; i++)
 		all &= key_change_compare(change, found, i);

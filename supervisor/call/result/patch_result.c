@@ -283,7 +283,7 @@ void patch_result_set_found(
 	}
 }
 
-static size_t count(const struct patch_result *result, uint8_t state)
+static size_t count_patch_state(const struct patch_result *result, uint8_t state)
 {
 	size_t n = 0;
 
@@ -315,18 +315,18 @@ void patch_result_note(const struct patch_result *result, struct notes *notes)
 		notes_add(notes,
 			"Of the patch's %zu files %zu are as the patch makes them, and %zu are as "
 			"before it; read them before you go on",
-			result->count, count(result, FILES_CHANGED),
-			count(result, FILES_UNCHANGED));
+			result->count, count_patch_state(result, FILES_CHANGED),
+			count_patch_state(result, FILES_UNCHANGED));
 		note_files(result, notes, STATE_OTHER, "",
 			" is neither as before the patch nor as the patch makes it");
-		if (count(result, STATE_OTHER) == 0)
+		if (count_patch_state(result, STATE_OTHER) == 0)
 			note_files(result, notes, FILES_UNCHANGED, "", " is as before the patch");
 		return;
 	}
 	notes_add(notes,
 		"Of the patch's %zu files %zu have been changed, in its order; read them before "
 		"you go on",
-		result->count, count(result, FILES_CHANGED));
+		result->count, count_patch_state(result, FILES_CHANGED));
 	note_files(result, notes, FILES_BEGUN, "It is not known whether ",
 		" has been changed; read it");
 }

@@ -29,7 +29,7 @@ static void count_one(void *context, const char *name)
 	++*count;
 }
 
-static int count(int managed_fd, const struct tenant *tenant)
+static int count_managed(int managed_fd, const struct tenant *tenant)
 {
 	struct tenant_usage *usage = tenant->usage;
 	const uint64_t began_ms = monotonic_ms();
@@ -54,7 +54,7 @@ void managed_quota_count(int managed_fd, const struct config *config)
 {
 	for (size_t i = 0; i < config->n_tenants; i++)
 		if (config->tenants[i]->managed)
-			(void)count(managed_fd, config->tenants[i]);
+			(void)count_managed(managed_fd, config->tenants[i]);
 }
 
 void managed_quota_follow(int managed_fd, const struct config *config)
@@ -62,7 +62,7 @@ void managed_quota_follow(int managed_fd, const struct config *config)
 	current = config;
 	for (size_t i = 0; i < config->n_tenants; i++)
 		if (config->tenants[i]->managed && config->tenants[i]->usage->existing_ms == 0)
-			(void)count(managed_fd, config->tenants[i]);
+			(void)count_managed(managed_fd, config->tenants[i]);
 }
 
 const struct tenant *managed_quota_tenant(struct text directory)
@@ -155,7 +155,7 @@ enum tool_error managed_quota_check_many(
 	 * An administrator may have removed workspaces by hand, so count again, but not too often.
 	 */
 	if (!counted || (why && monotonic_ms() - usage->existing_ms >= usage->existing_rest_ms)) {
-		if (count(managed_fd, tenant) < 0)
+		if (count_managed(managed_fd, tenant) < 0)
 			return refusal_set(ret_refusal, TOOL_BUSY, NULL);
 		why = excess(tenant, more);
 	}

@@ -43,7 +43,7 @@ void cell_starts_init(struct cell_starts *starts)
 }
 
 /* Those of @tenant in existing cells. */
-static size_t count(const struct cell_starts *starts, const char *tenant)
+static size_t count_cell_starts(const struct cell_starts *starts, const char *tenant)
 {
 	const struct cell_start *start;
 	size_t n = 0;
@@ -67,7 +67,7 @@ static size_t count_all(const struct cell_starts *starts)
 int cell_start_new(const struct cell_starts *starts, const char *tenant, struct cell_start **ret,
 	const char **ret_reason)
 {
-	size_t own = tenant ? count(starts, tenant) : 0;
+	size_t own = tenant ? count_cell_starts(starts, tenant) : 0;
 	struct cell_start *start;
 	void *files;
 

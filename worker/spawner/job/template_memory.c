@@ -327,7 +327,7 @@ static pid_t start_memory_template(struct job *job)
 	return memory->n_loads > 0 ? JOB_WAITS : -ENOSPC;
 }
 
-static size_t count(const struct template_memory *memory, const char *tenant)
+static size_t count_memory_templates(const struct template_memory *memory, const char *tenant)
 {
 	const struct memory_template *template;
 	size_t n = 0;
@@ -340,11 +340,11 @@ static size_t count(const struct template_memory *memory, const char *tenant)
 /* Whether the tenant may have one more, however small. */
 static bool has_place(const struct template_memory *memory, const char *tenant)
 {
-	struct budget budget = {.held = count(memory, NULL)};
+	struct budget budget = {.held = count_memory_templates(memory, NULL)};
 
 	budget_set(&budget, LIMIT_TEMPLATES_IN_MEMORY,
 		policy_templates(memory->policy, tenant).tenants, LIMIT_TEMPLATES_FLOOR);
-	return budget_left(&budget, count(memory, tenant)) > 0;
+	return budget_left(&budget, count_memory_templates(memory, tenant)) > 0;
 }
 
 static struct memory_template *add_memory_template(struct template_memory *memory,
@@ -352,7 +352,7 @@ static struct memory_template *add_memory_template(struct template_memory *memor
 {
 	struct memory_template *template;
 
-	while (count(memory, tenant) >= LIMIT_TEMPLATES_OF_TENANT)
+	while (count_memory_templates(memory, tenant) >= LIMIT_TEMPLATES_OF_TENANT)
 		if (!make_room(memory, tenant))
 			return NULL;
 	while (!has_place(memory, tenant))
