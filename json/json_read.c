@@ -274,7 +274,7 @@ static int read_boolean(struct reader *reader, struct json_object **ret)
 }
 
 /* Skips the opening bracket of an object or array, and counts its own memory @size and @entries. */
-static int enter(struct reader *reader, size_t size, size_t entries)
+static int enter_json_bracket(struct reader *reader, size_t size, size_t entries)
 {
 	int r;
 
@@ -363,7 +363,7 @@ static int read_members(struct reader *reader, struct json_object *object)
 static int read_object(struct reader *reader, struct json_object **ret)
 {
 	_cleanup_json_ struct json_object *object = NULL;
-	int r = enter(reader, OBJECT_BYTES, TABLE_ENTRIES * ENTRY_BYTES);
+	int r = enter_json_bracket(reader, OBJECT_BYTES, TABLE_ENTRIES * ENTRY_BYTES);
 
 	if (r < 0)
 		return r;
@@ -411,7 +411,7 @@ static int read_elements(struct reader *reader, struct json_object *array)
 static int read_array(struct reader *reader, struct json_object **ret)
 {
 	_cleanup_json_ struct json_object *array = NULL;
-	int r = enter(reader, ARRAY_BYTES, ARRAY_ENTRIES * sizeof(void *));
+	int r = enter_json_bracket(reader, ARRAY_BYTES, ARRAY_ENTRIES * sizeof(void *));
 
 	if (r < 0)
 		return r;

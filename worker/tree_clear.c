@@ -46,7 +46,7 @@ static int grant(const struct clear *clear, int parent, const char *name)
 	return fd < 0 ? -1 : fchmodat(clear->own_fds, number, 0700, 0);
 }
 
-static int enter(struct clear *clear, int parent, const char *name)
+static int enter_cleared(struct clear *clear, int parent, const char *name)
 {
 	_cleanup_close_ int fd =
 		openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -81,7 +81,7 @@ static int remove_entry(struct clear *clear, const char *name)
 	if (errno != EISDIR && errno != EPERM)
 		return errno == ENOENT ? 0 : -errno;
 	if (clear->depth < LIMIT_CLEAR_DEPTH)
-		return enter(clear, parent, name);
+		return enter_cleared(clear, parent, name);
 	/*
 	 * At the depth limit: move it to the root under a free name. Moving a directory needs write
 	 * permission on it.
@@ -150,7 +150,7 @@ int tree_clear(int fd, int own_fds, uint64_t *ret_removed)
 	if (!clear)
 		return -ENOMEM;
 	clear->own_fds = own_fds;
-	r = enter(clear, fd, ".");
+	r = enter_cleared(clear, fd, ".");
 	while (r == 0 && clear->depth > 0)
 		r = step(clear);
 	while (clear->depth > 0)

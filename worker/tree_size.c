@@ -23,7 +23,7 @@ struct measure {
 	struct tree_size size;
 };
 
-static int enter(struct measure *measure, int parent, const char *name)
+static int enter_measured(struct measure *measure, int parent, const char *name)
 {
 	DIR *directory;
 
@@ -55,7 +55,7 @@ static int count_tree_entry(struct measure *measure, const char *name)
 	measure->size.files++;
 	add_size(measure, &stat_buf);
 	if (S_ISDIR(stat_buf.st_mode))
-		r = enter(measure, parent, name);
+		r = enter_measured(measure, parent, name);
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r; /* it was exchanged */
 }
 
@@ -80,7 +80,7 @@ int tree_size(int fd, const struct tree_size *most, struct tree_size *ret)
 {
 	struct measure measure = {0};
 	struct stat stat_buf;
-	int r = fstat(fd, &stat_buf) < 0 ? -errno : enter(&measure, fd, ".");
+	int r = fstat(fd, &stat_buf) < 0 ? -errno : enter_measured(&measure, fd, ".");
 
 	/* ext4 keeps the blocks of removed names, so an empty directory may be large. */
 	if (r == 0)

@@ -179,7 +179,7 @@ static int make_missing(struct tree_extract *tree, const char *name, enum missin
 }
 
 /* Enters the directory @name. Returns 0 or -errno. */
-static int enter(struct tree_extract *tree, const char *name, enum missing missing)
+static int enter_extracted(struct tree_extract *tree, const char *name, enum missing missing)
 {
 	struct level *level = &tree->levels[tree->depth + 1];
 	int parent = tree->levels[tree->depth].fd;
@@ -241,7 +241,7 @@ static int go_to(struct tree_extract *tree, const char *path, enum missing missi
 				if (depth < tree->depth &&
 					strcmp(tree->levels[depth + 1].name, name) != 0)
 					leave_to(tree, depth);
-				r = depth < tree->depth ? 0 : enter(tree, name, missing);
+				r = depth < tree->depth ? 0 : enter_extracted(tree, name, missing);
 				if (r < 0)
 					return r;
 				depth++;
@@ -272,7 +272,7 @@ static int make_directory(struct tree_extract *tree, const struct tar_entry *ent
 	/* The workspace must not set the mode of the caller's own directory. */
 	if (tree->name[0] == '\0')
 		return 0;
-	r = enter(tree, tree->name, MISSING_IS_MADE);
+	r = enter_extracted(tree, tree->name, MISSING_IS_MADE);
 	if (r < 0)
 		return r;
 	level = &tree->levels[tree->depth];

@@ -101,7 +101,7 @@ static bool open_file(struct tree_source *source, int parent, const char *name)
 	return true;
 }
 
-static bool enter(struct tree_source *source, int fd)
+static bool enter_tree_source(struct tree_source *source, int fd)
 {
 	struct level *level = &source->levels[source->n_levels];
 
@@ -148,7 +148,7 @@ int tree_source_new(const char *path, const char *as, const struct tree_source_o
 	source->entry.mtime = status.st_mtim;
 	if (S_ISDIR(status.st_mode)) {
 		source->entry.type = TAR_DIRECTORY;
-		source->top = enter(source, fd) && strcmp(as, ".") != 0;
+		source->top = enter_tree_source(source, fd) && strcmp(as, ".") != 0;
 	} else {
 		source->entry.type = TAR_FILE;
 		source->entry.size = (uint64_t)status.st_size;
@@ -217,8 +217,9 @@ static bool next_entry(struct tree_source *source)
 		if (source->entry.type == TAR_FILE && !open_file(source, parent, name))
 			continue;
 		if (source->entry.type == TAR_DIRECTORY &&
-			!enter(source, openat(parent, name,
-					       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)))
+			!enter_tree_source(
+				source, openat(parent, name,
+						O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)))
 			continue;
 		return true;
 	}

@@ -99,7 +99,7 @@ static void on_opened(void *context)
 }
 
 /* Queues the opening of @workspace, whose hold it takes. */
-static void enter(struct client_pending *pending, struct workspace *workspace)
+static void enter_workspace(struct client_pending *pending, struct workspace *workspace)
 {
 	static const struct workspace_entry_owner owner = {on_opened, no_frame, on_lost, NULL};
 	/* These numbers never appear on the wire; those of calls count up from 1. */
@@ -125,7 +125,7 @@ static void wait_for(
 		return;
 	}
 	pending_begin(pending, client, request);
-	enter(pending, workspace);
+	enter_workspace(pending, workspace);
 }
 
 /* Narrows the network of a workspace that is being opened, or releases it. */
@@ -186,7 +186,7 @@ static void on_looked_up(
 	if (!not_found && error == TOOL_OK)
 		error = narrow(&workspace, pending->allow, &refusal);
 	if (!not_found && error == TOOL_OK) {
-		enter(pending, workspace);
+		enter_workspace(pending, workspace);
 		return;
 	}
 	if (!not_found)

@@ -521,7 +521,7 @@ void call_enter(struct call *call)
 	workspace_enter(call->workspace, &call->entry);
 }
 
-static void enter(void *context)
+static void enter_call(void *context)
 {
 	call_enter(context);
 }
@@ -541,11 +541,11 @@ static size_t room_wanted(const struct call_request *request)
 static void enter_when_there_is_room(struct call *call)
 {
 	call->room.wanted = room_wanted(&call->request);
-	call->room.act = enter;
+	call->room.act = enter_call;
 	call->room.context = call;
 	call->room.is_short = call->entry.class == CALL_CLASS_SHORT;
 	if (!call->room.account || unread_may_act(&call->room))
-		enter(call);
+		enter_call(call);
 	else
 		unread_wait(&call->room);
 }

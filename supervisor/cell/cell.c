@@ -36,7 +36,7 @@ static void set_deadline(struct cell *cell, unsigned milliseconds)
 	timer_set(&cell->deadline, milliseconds);
 }
 
-static void enter(struct cell *cell, enum state state)
+static void enter_cell_state(struct cell *cell, enum state state)
 {
 	cell->state = state;
 	cell->overdue = false;
@@ -201,7 +201,7 @@ static void open_both(struct cell *cell)
 		cell->owner->lost(cell->context, CELL_NOT_NOW, refused);
 		return;
 	}
-	enter(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
+	enter_cell_state(cell, STATE_OPENING); /* spawner_link.c bounds how long the answer takes */
 	cell->failed = cell->idle = cell->died_ahead = cell->not_set_up = false;
 	cell->host_is_short = false;
 	cell->not_made = CELL_NOT_MADE;
@@ -219,7 +219,7 @@ static void open_both(struct cell *cell)
 
 static void be_open(struct cell *cell)
 {
-	enter(cell, STATE_OPEN);
+	enter_cell_state(cell, STATE_OPEN);
 	cell->idle = false;
 	cell->wasted = 0;
 	cell->opened = clock_now();
@@ -269,7 +269,7 @@ static void end_both(struct cell *cell)
 	/* a process that is being started is killed when the spawner names it */
 	forget_request(cell);
 	cell->owner->network(cell->context, NULL);
-	enter(cell, STATE_ENDING);
+	enter_cell_state(cell, STATE_ENDING);
 	cell_ending_begin(&cell->ending, cell->failed || !cell->had_opened);
 }
 
@@ -332,14 +332,14 @@ static void close_both(struct cell *cell)
 	else
 		let_go(cell, &cell->group);
 	cell->group = 0;
-	enter(cell, rest > 0 ? STATE_RESTING : STATE_CLOSED);
+	enter_cell_state(cell, rest > 0 ? STATE_RESTING : STATE_CLOSED);
 	if (rest > 0)
 		set_deadline(cell, rest);
 }
 
 static void have_rested(struct cell *cell)
 {
-	enter(cell, STATE_CLOSED);
+	enter_cell_state(cell, STATE_CLOSED);
 }
 
 /*
@@ -358,7 +358,7 @@ static void quarantine(struct cell *cell)
 	cell_trouble_tell_where(
 		cell, "its processes were killed and have not ended", cell_why(cell));
 	cell->owner->lost(cell->context, CELL_LOST, cell_why(cell));
-	enter(cell, STATE_QUARANTINED);
+	enter_cell_state(cell, STATE_QUARANTINED);
 	refuse_cell_calls(cell);
 }
 
@@ -367,7 +367,7 @@ static void end_files(struct cell *cell)
 {
 	cell->counts->files_lost += cell->not_made != CELL_NOT_NOW;
 	forget_request(cell);
-	enter(cell, STATE_FILES_ENDING);
+	enter_cell_state(cell, STATE_FILES_ENDING);
 	if (cell_files(cell)->link)
 		process_link_kill(cell_files(cell)->link);
 	set_deadline(cell, LIMIT_KILL_REPORT_MS);
@@ -378,7 +378,7 @@ static void hold_files(struct cell *cell)
 	cell_trouble_tell_where(
 		cell, "its files process was killed and has not ended", cell_why(cell));
 	cell->owner->lost(cell->context, CELL_FILES_LOST, cell_why(cell));
-	enter(cell, STATE_FILES_HELD);
+	enter_cell_state(cell, STATE_FILES_HELD);
 	refuse_cell_calls(cell);
 }
 
@@ -390,7 +390,7 @@ static void put_off_files(struct cell *cell)
 {
 	cell->owner->lost(cell->context, CELL_FILES_HELD, cell_why(cell));
 	cell_process_drop(cell_files(cell));
-	enter(cell, STATE_FILES_RESTING);
+	enter_cell_state(cell, STATE_FILES_RESTING);
 	set_deadline(cell, CELL_REST_MAX_MS);
 }
 
@@ -411,7 +411,7 @@ static void rest_files(struct cell *cell)
 	cell->swept = false;
 	rest = rest_after_loss(cell);
 	cell_process_drop(cell_files(cell));
-	enter(cell, STATE_FILES_RESTING);
+	enter_cell_state(cell, STATE_FILES_RESTING);
 	set_deadline(cell, rest);
 	if (++cell->consecutive_crashes >= MAX_CONSECUTIVE_CRASHES)
 		cell_process_fail(cell_worker(cell),
@@ -424,7 +424,7 @@ static void open_files(struct cell *cell)
 	struct spawner_open request;
 	int r, root;
 
-	enter(cell, STATE_FILES_OPENING);
+	enter_cell_state(cell, STATE_FILES_OPENING);
 	cell->not_made = CELL_NOT_MADE;
 	cell->owner->describe(cell->context, &request, &root);
 	fds[SPAWNER_OPEN_FILES_ROOT] = fcntl(root, F_DUPFD_CLOEXEC, 0);

@@ -133,7 +133,7 @@ static void on_writable(void *context)
 		watch_not(&old_daemon->peer_watch, WATCH_WRITABLE);
 }
 
-static void enter(struct old_daemon *old_daemon, enum old_daemon_state state)
+static void enter_takeover_state(struct old_daemon *old_daemon, enum old_daemon_state state)
 {
 	old_daemon->state = state;
 	old_daemon->since = clock_now();
@@ -186,7 +186,7 @@ static void go_on_serving(struct old_daemon *old_daemon, const char *why)
 	/* The other one may have signed it already. */
 	if (old_daemon->state == OLD_DAEMON_GIVEN)
 		(void)startup_sign_lock(old_daemon->daemon->state_lock);
-	enter(old_daemon, OLD_DAEMON_SERVING);
+	enter_takeover_state(old_daemon, OLD_DAEMON_SERVING);
 }
 
 static void refuse_takeover(struct old_daemon *old_daemon, const char *why)
@@ -254,7 +254,7 @@ static void give(struct old_daemon *old_daemon)
 		go_on_serving(old_daemon, strerror(-r));
 		return;
 	}
-	enter(old_daemon, OLD_DAEMON_GIVEN);
+	enter_takeover_state(old_daemon, OLD_DAEMON_GIVEN);
 	/* It may have read the journal already. */
 	keys_hold(daemon->service.keys);
 	/* New connections wait until the new daemon accepts them. */
@@ -351,7 +351,7 @@ static void retire(struct old_daemon *old_daemon)
 
 	service->retired = true;
 	call_watches_end();
-	enter(old_daemon, OLD_DAEMON_RETIRED);
+	enter_takeover_state(old_daemon, OLD_DAEMON_RETIRED);
 	notify_main_process(old_daemon->pid);
 	workspaces_foreach(service->workspaces, tell_held, old_daemon);
 	tell_commands(old_daemon);
@@ -500,7 +500,7 @@ static void look_asked(struct old_daemon *old_daemon)
 		refuse_takeover(old_daemon, what_is_awaited(old_daemon));
 	} else if (!tests &&
 		   (!old_daemon->has_paused || is_late || workspaces_are_settled(workspaces))) {
-		enter(old_daemon, OLD_DAEMON_SETTLING);
+		enter_takeover_state(old_daemon, OLD_DAEMON_SETTLING);
 		rest(old_daemon, true);
 		if (old_daemon->has_paused)
 			workspaces_settle(workspaces);
@@ -523,7 +523,7 @@ static void look_settling(struct old_daemon *old_daemon)
 	} else {
 		old_daemon->has_paused = true;
 		rest(old_daemon, false);
-		enter(old_daemon, OLD_DAEMON_ASKED);
+		enter_takeover_state(old_daemon, OLD_DAEMON_ASKED);
 	}
 }
 
@@ -564,7 +564,7 @@ static void on_ask(struct old_daemon *old_daemon, const struct handover_message 
 		return;
 	}
 	log_info("process %d asks to take over", (int)old_daemon->pid);
-	enter(old_daemon, OLD_DAEMON_ASKED);
+	enter_takeover_state(old_daemon, OLD_DAEMON_ASKED);
 	old_daemon->asked = old_daemon->since;
 	old_daemon->has_paused = false;
 	old_daemon->daemon->service.gives_way = true;

@@ -287,7 +287,7 @@ static struct json_object *read_params(const char *text)
 }
 
 /* Enters @place; if its workspace cannot be opened, no more probes are made. */
-static void enter(struct selftest *selftest, enum canary_place place)
+static void enter_canary(struct selftest *selftest, enum canary_place place)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	enum tool_error error =
@@ -336,7 +336,7 @@ static void try_probe(struct selftest *selftest)
 		return;
 	if (canary_is_fork(place) && !selftest_has_fork(selftest))
 		return;
-	enter(selftest, place);
+	enter_canary(selftest, place);
 	if (selftest->obstacle[0] || !is_set_up(selftest)) {
 		selftest->next = selftest->at;
 		selftest_step_soon(selftest);
@@ -479,7 +479,7 @@ void selftest_run(struct selftest *selftest)
 	selftest->obstacle[0] = '\0';
 	memset(&selftest->results, 0, sizeof(selftest->results));
 	selftest->began = clock_now();
-	enter(selftest, CANARY_PLAIN);
+	enter_canary(selftest, CANARY_PLAIN);
 	selftest_step_soon(selftest);
 }
 

@@ -136,7 +136,7 @@ static bool comes_by_added(const struct reach *reach, int32_t edits, int32_t dia
 					     *reached(reach, edits - 1, diagonal + 1));
 }
 
-static int32_t enter(const struct reach *reach, int32_t edits, int32_t diagonal)
+static int32_t enter_diagonal(const struct reach *reach, int32_t edits, int32_t diagonal)
 {
 	if (edits == 0)
 		return 0;
@@ -158,7 +158,7 @@ static int32_t find_edits(const struct comparison *comparison, struct reach *rea
 		if (array_reserve(&reach->furthest, &reach->size, need, sizeof(int32_t)) < 0)
 			return -1;
 		for (int32_t diagonal = -edits; diagonal <= edits; diagonal += 2) {
-			int64_t x = enter(reach, edits, diagonal), y = x - diagonal;
+			int64_t x = enter_diagonal(reach, edits, diagonal), y = x - diagonal;
 
 			while (x < n && y < m && is_equal(&before[x], &after[y])) {
 				x++;
@@ -181,7 +181,7 @@ static int trace_back(struct comparison *comparison, const struct reach *reach, 
 
 	for (; edits > 0; edits--) {
 		bool added = comes_by_added(reach, edits, diagonal);
-		int32_t entered = enter(reach, edits, diagonal), y = entered - diagonal;
+		int32_t entered = enter_diagonal(reach, edits, diagonal), y = entered - diagonal;
 		struct run *last =
 			comparison->n_runs > 0 ? &comparison->runs[comparison->n_runs - 1] : NULL;
 		/* Where the edited line is, counted from the first line that differs. */

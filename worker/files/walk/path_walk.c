@@ -119,7 +119,7 @@ static int make_directory(const struct path_walk *walk)
 	return made_dirs_make(walk->options.made, walk->dirs[walk->depth], walk->name);
 }
 
-static enum tool_error enter(struct path_walk *walk, struct text name)
+static enum tool_error enter_walk_component(struct path_walk *walk, struct text name)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat st;
@@ -168,7 +168,7 @@ static enum tool_error step(struct path_walk *walk, struct text component, bool 
 	if (text_equal(component, TEXT_LITERAL(".")))
 		return TOOL_OK;
 	if (!text_equal(component, TEXT_LITERAL("..")))
-		return enter(walk, component);
+		return enter_walk_component(walk, component);
 	if (walk->depth == 0)
 		return from_argument ? TOOL_PATH_OUTSIDE_WORKSPACE : TOOL_SYMLINK_OUTSIDE_WORKSPACE;
 	pop(walk);

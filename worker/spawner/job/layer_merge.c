@@ -116,7 +116,8 @@ static int open_directory(int parent, const char *name, DIR **ret)
 }
 
 /* Enters the directory @name of @high and @low; -1: that layer has none that shows. */
-static int enter(struct work *work, int high, int low, const char *name, int to, bool opaque)
+static int enter_merge_level(
+	struct work *work, int high, int low, const char *name, int to, bool opaque)
 {
 	bool is_alone = work->depth > 0 && work->levels[work->depth - 1].is_alone;
 	struct level *level = &work->levels[work->depth];
@@ -175,7 +176,7 @@ static int merge_directory(
 	to = openat(level->to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (to < 0)
 		return -errno;
-	return enter(work, high, low, name, to, hides);
+	return enter_merge_level(work, high, low, name, to, hides);
 }
 
 static int merge_entry(struct work *work, const char *name, bool in_high)
@@ -236,7 +237,7 @@ int layer_merge(int low, int high, int to)
 		close_fd(&root);
 		return work ? -errno : -ENOMEM;
 	}
-	r = enter(work, high, low, ".", root, false);
+	r = enter_merge_level(work, high, low, ".", root, false);
 	while (r == 0 && work->depth > 0)
 		r = step(work);
 	while (work->depth > 0)

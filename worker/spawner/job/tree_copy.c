@@ -291,7 +291,7 @@ static int copy_fifo(int to_parent, const char *name, const struct stat *stat_bu
 }
 
 /* Takes @to, a directory of the copy. */
-static int enter(struct work *work, int parent, const char *name, int to)
+static int enter_copied_directory(struct work *work, int parent, const char *name, int to)
 {
 	DIR *directory = directory_read(parent, name);
 
@@ -316,7 +316,7 @@ static int copy_directory(struct work *work, int parent, int to_parent, const ch
 	to = openat(to_parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (to < 0)
 		return -errno;
-	r = enter(work, parent, name, to);
+	r = enter_copied_directory(work, parent, name, to);
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r; /* it was exchanged */
 }
 
@@ -399,7 +399,7 @@ int tree_copy(const struct tree_copy *copy)
 	work->max_bytes = copy->max_bytes;
 	work->max_files = copy->max_files;
 	work->to_memory = copy->to_memory;
-	r = enter(work, copy->from, ".", to);
+	r = enter_copied_directory(work, copy->from, ".", to);
 	while (r == 0 && work->depth > 0)
 		r = step(work);
 	close_fd(&work->links);
