@@ -170,7 +170,7 @@ static void serve(struct egress *egress)
 		event_add(&egress->readable, NULL);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void on_cloisterd_readable(evutil_socket_t fd, short what, void *context)
 {
 	struct egress *egress = context;
 	int r = channel_fill(&egress->channel, WIRE_FRAME_MAX);
@@ -277,8 +277,8 @@ int egress_begin(struct egress *egress, int channel_fd)
 	LIST_INIT(&egress->tenants);
 	TAILQ_INIT(&egress->waiting);
 	TAILQ_INIT(&egress->paused);
-	event_assign(&egress->readable, egress->base, channel_fd, EV_READ | EV_PERSIST, on_readable,
-		egress);
+	event_assign(&egress->readable, egress->base, channel_fd, EV_READ | EV_PERSIST,
+		on_cloisterd_readable, egress);
 	/* What cloisterd has said of a call comes before the connections of its command. */
 	event_priority_set(&egress->readable, EGRESS_PRIORITY_CHANNEL);
 	event_assign(&egress->writable, egress->base, channel_fd, EV_WRITE | EV_PERSIST,

@@ -82,7 +82,7 @@ static void go_on(struct flow *flow, bool reads)
 	relay->ended(relay->context);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void on_relay_readable(evutil_socket_t fd, short what, void *context)
 {
 	(void)fd;
 	(void)what;
@@ -100,7 +100,7 @@ static int flow_begin(
 	struct flow *flow, struct gate_relay *relay, struct event_base *base, int from, int to)
 {
 	*flow = (struct flow){.relay = relay, .from = from, .to = to, .waiting = evbuffer_new()};
-	event_assign(&flow->readable, base, from, EV_READ | EV_PERSIST, on_readable, flow);
+	event_assign(&flow->readable, base, from, EV_READ | EV_PERSIST, on_relay_readable, flow);
 	event_assign(&flow->writable, base, to, EV_WRITE | EV_PERSIST, on_writable, flow);
 	if (!flow->waiting)
 		return -ENOMEM;

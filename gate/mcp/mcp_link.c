@@ -118,7 +118,7 @@ static void read_lines(struct mcp_link *link)
 		fail_mcp_link(link, 502, "cloisterd's answer is too long");
 }
 
-static void on_readable(struct bufferevent *stream, void *context)
+static void on_mcp_readable(struct bufferevent *stream, void *context)
 {
 	struct mcp_link *link = context;
 
@@ -176,7 +176,7 @@ static void on_bound(int fd, int error, void *context)
 		return;
 	}
 	link->gate->links++;
-	bufferevent_setcb(link->stream, on_readable, NULL, on_event, link);
+	bufferevent_setcb(link->stream, on_mcp_readable, NULL, on_event, link);
 	bufferevent_set_max_single_read(link->stream, LIMIT_GATE_RELAY_BYTES);
 	if (ask_mcp(link) < 0 || bufferevent_enable(link->stream, EV_READ | EV_WRITE) < 0)
 		fail_mcp_link(link, 503, "memory is out");

@@ -68,14 +68,14 @@ static bool receive(struct log_relay *relay)
 	return n > 0;
 }
 
-static void on_readable(void *context)
+static void on_log_readable(void *context)
 {
 	(void)receive(context);
 }
 
 int log_relay_watch(struct log_relay *relay, struct event_base *base)
 {
-	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	static const struct watch_calls calls = {{on_log_readable, NULL}, LOOP_PRIORITY_BULK};
 	int r = watch_init(&relay->watch, base, relay->fd, &calls, relay);
 
 	if (r == 0)

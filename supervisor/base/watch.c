@@ -29,7 +29,7 @@ static unsigned n_overflow;
 static int64_t logged; /* when the log last said that there is any; 0: never */
 static struct timer next_look;
 
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void on_watch_readable(evutil_socket_t fd, short what, void *context)
 {
 	const struct watch *watch = context;
 
@@ -146,7 +146,7 @@ int watch_init(struct watch *watch, struct event_base *base, int fd,
 	const struct watch_calls *calls, void *context)
 {
 	static void (*const callbacks[WATCH_DIRECTIONS])(evutil_socket_t, short, void *) = {
-		on_readable, on_writable};
+		on_watch_readable, on_writable};
 
 	if (!next_look.expired)
 		timer_init(&next_look, on_next_look, NULL);

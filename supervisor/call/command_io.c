@@ -265,7 +265,7 @@ static void on_held(void *context)
 	output->io->owner.held(output->io->owner.context);
 }
 
-static void on_readable(void *context)
+static void on_command_readable(void *context)
 {
 	begin_read(context);
 }
@@ -273,7 +273,7 @@ static void on_readable(void *context)
 static int make_output(struct event_base *base, struct pipe_stock *pipes, struct command_io *io,
 	enum command_stream stream, int *ret_write_end)
 {
-	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	static const struct watch_calls calls = {{on_command_readable, NULL}, LOOP_PRIORITY_BULK};
 	static const struct shared_fd_calls shared_calls = {on_done, on_held};
 	struct command_output *output = &io->outputs[stream];
 	int fd, r = pipe_stock_take(pipes, &fd, ret_write_end);
@@ -281,7 +281,7 @@ static int make_output(struct event_base *base, struct pipe_stock *pipes, struct
 	if (r < 0)
 		return r;
 	output->share = (struct loop_share_task){.act = act, .context = output};
-	timer_init(&output->again, on_readable, output);
+	timer_init(&output->again, on_command_readable, output);
 	r = shared_fd_new(io->limits.share->threads, io->limits.sum, fd, &shared_calls, output,
 		&output->pipe);
 	return r < 0 ? r : watch_init(&output->readable, base, fd, &calls, output);

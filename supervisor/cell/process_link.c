@@ -242,7 +242,7 @@ static void take_turn(void *context)
 }
 
 /* All processes of a tenant share the tenant's slices. */
-static void on_readable(void *context)
+static void on_process_readable(void *context)
 {
 	struct process_link *link = context;
 
@@ -311,7 +311,8 @@ bool process_link_is_gone(const struct process_link *link)
 
 int process_link_started(struct process_link *link, int pidfd)
 {
-	static const struct watch_calls read_calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	static const struct watch_calls read_calls = {
+		{on_process_readable, NULL}, LOOP_PRIORITY_BULK};
 	static const struct watch_calls write_calls = {{NULL, flush}, LOOP_PRIORITY_NORMAL};
 	static const struct watch_calls end_calls = {{on_ended, NULL}, LOOP_PRIORITY_NORMAL};
 

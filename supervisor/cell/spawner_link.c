@@ -429,7 +429,7 @@ static void pause_reading(struct spawner_link *link)
  * read, so that the answer's descriptors find free numbers. An answer that lost its descriptors
  * would look like an error of the spawner's and end everything.
  */
-static void on_readable(void *context)
+static void on_spawner_readable(void *context)
 {
 	struct spawner_link *link = context;
 	struct channel_frame frame;
@@ -545,7 +545,8 @@ static void on_look(void *context)
 int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	void (*lost)(void *context), void *context)
 {
-	static const struct watch_calls calls = {{on_readable, flush}, LOOP_PRIORITY_NORMAL};
+	static const struct watch_calls calls = {
+		{on_spawner_readable, flush}, LOOP_PRIORITY_NORMAL};
 	int r;
 
 	link->lost = lost;

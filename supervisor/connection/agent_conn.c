@@ -563,7 +563,7 @@ static void act(void *context)
 	close_if_done(conn);
 }
 
-static void on_readable(void *context)
+static void on_agent_readable(void *context)
 {
 	struct agent_conn *conn = context;
 
@@ -585,7 +585,8 @@ static int refuse_fds(struct agent_conn *conn)
 int agent_conn_new(struct service *service, const struct endpoint *endpoint, int fd,
 	struct peer_credentials *peer)
 {
-	static const struct watch_calls read_calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	static const struct watch_calls read_calls = {
+		{on_agent_readable, NULL}, LOOP_PRIORITY_BULK};
 	static const struct watch_calls write_calls = {{NULL, flush}, LOOP_PRIORITY_NORMAL};
 	struct agent_conn *conn = calloc(1, sizeof(*conn));
 	struct client_connection connection = {.wrote = on_wrote,

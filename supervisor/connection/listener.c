@@ -238,7 +238,7 @@ static bool is_one_of_the_last(int fd)
 	return (uint64_t)fd + LIMIT_DESCRIPTORS_KEPT >= startup_file_limit();
 }
 
-static void on_readable(void *context)
+static void on_listener_readable(void *context)
 {
 	struct listener *listener = context;
 
@@ -278,7 +278,7 @@ static void on_resume(void *context)
 int listener_start(
 	struct listener *listener, struct service *service, const struct endpoint *endpoint)
 {
-	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	static const struct watch_calls calls = {{on_listener_readable, NULL}, LOOP_PRIORITY_BULK};
 	int r;
 
 	listener->endpoint = endpoint;

@@ -107,7 +107,7 @@ static ssize_t receive(struct unauthorized_client *client)
 	return n;
 }
 
-static void on_readable(void *context)
+static void on_unauthorized_readable(void *context)
 {
 	struct unauthorized_client *client = context;
 	ssize_t n = receive(client);
@@ -137,7 +137,8 @@ static void on_timeout(void *context)
 int unauthorized_client_new(
 	struct service *service, const struct peer_credentials *peer, int *fd, bool takes_fds)
 {
-	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_BULK};
+	static const struct watch_calls calls = {
+		{on_unauthorized_readable, NULL}, LOOP_PRIORITY_BULK};
 	struct unauthorized_client *client = malloc(sizeof(*client));
 
 	if (!client)

@@ -277,7 +277,7 @@ static void on_gone(void *context)
 	log_info("the former generation, process %d, has ended", (int)new_daemon->pid);
 }
 
-static void on_readable(void *context)
+static void on_handover_readable(void *context)
 {
 	struct new_daemon *new_daemon = context;
 	struct handover_message message;
@@ -378,7 +378,8 @@ static void await_go(const struct new_daemon *new_daemon, struct handover_messag
 
 void new_daemon_serve(struct new_daemon *new_daemon)
 {
-	static const struct watch_calls calls = {{on_readable, NULL}, LOOP_PRIORITY_NORMAL};
+	static const struct watch_calls calls = {
+		{on_handover_readable, NULL}, LOOP_PRIORITY_NORMAL};
 	const struct handover_message ready = {.type = HANDOVER_READY};
 	struct handover_message message;
 	int r;

@@ -379,8 +379,8 @@ static void retire(struct old_daemon *old_daemon)
 }
 
 /*
- * Returns whether the new daemon has ended, or has sent more, since it was ready; on_readable() has
- * not read that yet. After a stop (SIGSTOP) both may be there at once.
+ * Returns whether the new daemon has ended, or has sent more, since it was ready;
+ * on_takeover_readable() has not read that yet. After a stop (SIGSTOP) both may be there at once.
  */
 static bool has_more_to_hear(const struct old_daemon *old_daemon)
 {
@@ -588,7 +588,7 @@ static void hear(struct old_daemon *old_daemon, const struct handover_message *m
 	}
 }
 
-static void on_readable(void *context)
+static void on_takeover_readable(void *context)
 {
 	struct old_daemon *old_daemon = context;
 	struct handover_message message;
@@ -610,7 +610,8 @@ static void on_readable(void *context)
 
 static void on_connected(void *context)
 {
-	static const struct watch_calls calls = {{on_readable, on_writable}, LOOP_PRIORITY_NORMAL};
+	static const struct watch_calls calls = {
+		{on_takeover_readable, on_writable}, LOOP_PRIORITY_NORMAL};
 	struct old_daemon *old_daemon = context;
 	int fd = -1, r;
 	pid_t pid;

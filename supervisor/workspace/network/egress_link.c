@@ -294,7 +294,7 @@ static void take_frames(void *context)
 }
 
 /* It serves all tenants, and takes the share of none of them. */
-static void on_readable(void *context)
+static void on_egress_readable(void *context)
 {
 	struct egress_link *link = context;
 
@@ -331,7 +331,7 @@ static void flush(void *context)
 
 static int connect_channel(struct egress_link *link, int fd)
 {
-	static const struct watch_calls calls = {{on_readable, flush}, LOOP_PRIORITY_BULK};
+	static const struct watch_calls calls = {{on_egress_readable, flush}, LOOP_PRIORITY_BULK};
 	int r;
 
 	link->has_channel = true;
