@@ -87,7 +87,7 @@ static void ignore(struct cloister *cloister, int64_t id, int error,
 		lose(userdata, error);
 }
 
-static void end(struct interactive *run, int status)
+static void end_interactive(struct interactive *run, int status)
 {
 	if (run->signalled) {
 		run->abandoned = true;
@@ -225,7 +225,7 @@ static void write_output(struct interactive *run)
 		return;
 	/* The terminal is gone. */
 	if (n < 0) {
-		end(run, STATUS_SIGNAL_BASE + SIGHUP);
+		end_interactive(run, STATUS_SIGNAL_BASE + SIGHUP);
 		n = (ssize_t)left;
 	}
 	run->written += (size_t)n;
@@ -297,7 +297,7 @@ static void take_keys(struct interactive *run)
 	if (n > 0)
 		run->input_len += (size_t)n;
 	else
-		end(run, STATUS_SIGNAL_BASE + SIGHUP);
+		end_interactive(run, STATUS_SIGNAL_BASE + SIGHUP);
 }
 
 /* Signals. */
@@ -383,7 +383,7 @@ static void take_signal(struct interactive *run)
 	else if (info.ssi_signo == SIGTSTP)
 		stop(run);
 	else
-		end(run, STATUS_SIGNAL_BASE + (int)info.ssi_signo);
+		end_interactive(run, STATUS_SIGNAL_BASE + (int)info.ssi_signo);
 }
 
 static int open_signal_fd(void)

@@ -20,7 +20,7 @@ static _Noreturn void die(const char *what, int error)
 }
 
 /* cloisterd is gone, and with it all workspaces. */
-static _Noreturn void end(void)
+static _Noreturn void end_egress(void)
 {
 	exit(0);
 }
@@ -178,7 +178,7 @@ static void on_cloisterd_readable(evutil_socket_t fd, short what, void *context)
 	(void)fd;
 	(void)what;
 	if (r == -EPIPE)
-		end();
+		end_egress();
 	if (r < 0 && r != -EAGAIN)
 		die("read", r);
 	serve(egress);
@@ -199,7 +199,7 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 		return;
 	}
 	if (r < 0)
-		end();
+		end_egress();
 	event_del(&egress->writable);
 	/* A connection may have a next event at once, which has to be taken as well. */
 	while (channel_waiting(&egress->channel) == 0 && (conn = TAILQ_FIRST(&egress->waiting))) {
@@ -242,7 +242,7 @@ bool egress_send(
 	if (r == 0)
 		return true;
 	if (r != -EAGAIN && !channel_is_short(r))
-		end();
+		end_egress();
 	watch_for_room(egress);
 	return false;
 }

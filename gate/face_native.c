@@ -36,7 +36,7 @@ static void on_end(struct gate_request *request)
 }
 
 /* Both have said all, one is gone, or the key was revoked. on_end() comes later. */
-static void end(struct tunnel *tunnel)
+static void end_tunnel(struct tunnel *tunnel)
 {
 	gate_relay_free(TAKE_PTR(tunnel->relay));
 	gate_socket_close(tunnel->client);
@@ -44,13 +44,13 @@ static void end(struct tunnel *tunnel)
 
 static void on_relayed(void *context)
 {
-	end(context);
+	end_tunnel(context);
 }
 
 static void on_lost(struct gate_socket *socket, void *context)
 {
 	(void)socket;
-	end(context);
+	end_tunnel(context);
 }
 
 static void on_taken(struct gate_socket *socket, struct text first, void *context)
@@ -62,7 +62,7 @@ static void on_taken(struct gate_socket *socket, struct text first, void *contex
 		gate_relay_new(gate_request_gate(tunnel->request)->base, gate_socket_fd(socket),
 			tunnel->agent, gate_socket_is_tls(socket), on_relayed, tunnel);
 	if (!tunnel->relay || gate_relay_send(tunnel->relay, first) < 0)
-		end(tunnel);
+		end_tunnel(tunnel);
 }
 
 static void on_opened(int fd, int error, void *context)

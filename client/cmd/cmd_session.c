@@ -393,7 +393,7 @@ static int wait_for(struct session *session, const struct invocation *invocation
 	return status;
 }
 
-static int end(struct session *session, const struct invocation *invocation, const char *id)
+static int end_session(struct session *session, const struct invocation *invocation, const char *id)
 {
 	_cleanup_message_ struct cloister_message *reply = NULL;
 	struct json_object *params = json_object_new_object();
@@ -416,7 +416,7 @@ static const struct action {
 	{"attach", 1, 1, false, true, attach},
 	{"write", 1, 2, false, true, write_input},
 	{"wait", 1, 1, false, true, wait_for},
-	{"end", 1, 1, false, true, end},
+	{"end", 1, 1, false, true, end_session},
 };
 
 static int act(const struct action *action, const struct invocation *invocation)

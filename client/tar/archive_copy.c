@@ -120,7 +120,7 @@ static int content(void *context, struct text data)
 	return copy->skipping ? 0 : add_archive_data(copy, data.data, data.len);
 }
 
-static int end(void *context)
+static int end_archive_entry(void *context)
 {
 	static const unsigned char zero[TAR_BLOCK];
 	struct archive_copy *copy = context;
@@ -137,7 +137,8 @@ static int comment(void *context, const char *text)
 
 int archive_copy_begin(struct archive_copy *copy)
 {
-	const struct tar_reader_owner owner = {begin_archive_entry, content, end, comment, copy};
+	const struct tar_reader_owner owner = {
+		begin_archive_entry, content, end_archive_entry, comment, copy};
 	int r = tar_reader_new(&owner, &copy->reader);
 
 	copy->root = (struct tar_entry){.type = TAR_DIRECTORY, .mode = 0700, .path = "./"};

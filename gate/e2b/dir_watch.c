@@ -70,7 +70,7 @@ static void call_end(struct dir_watch *watch)
 		dir_watch_free(watch);
 }
 
-static void end(struct dir_watch *watch, const char *code, const char *message)
+static void end_dir_watch(struct dir_watch *watch, const char *code, const char *message)
 {
 	watch->owner.ended(watch->owner.context, code, message ? message : "");
 }
@@ -79,14 +79,14 @@ static void refuse_dir_watch(
 	struct dir_watch *watch, int error, const struct cloister_message *reply)
 {
 	if (error < 0)
-		end(watch, "unavailable", "The connection to cloisterd was lost");
+		end_dir_watch(watch, "unavailable", "The connection to cloisterd was lost");
 	else if (cloister_error(reply) == CLOISTER_ERROR_WORKSPACE_NOT_FOUND ||
 		 cloister_error(reply) == CLOISTER_ERROR_LEASE_ENDED)
-		end(watch, NULL, NULL);
+		end_dir_watch(watch, NULL, NULL);
 	else if (cloister_error(reply) == CLOISTER_ERROR_PATH_OUTSIDE_WORKSPACE)
-		end(watch, "not_found", cloister_error_message(reply));
+		end_dir_watch(watch, "not_found", cloister_error_message(reply));
 	else
-		end(watch, e2b_error_of_reply(reply).code, cloister_error_message(reply));
+		end_dir_watch(watch, e2b_error_of_reply(reply).code, cloister_error_message(reply));
 }
 
 /* Returns @path relative to the watched directory, or NULL if it is that. */
@@ -122,7 +122,7 @@ static void take_event(struct dir_watch *watch, const struct cloister_message *p
 	bool directory = false;
 
 	if (type && strcmp(type, "overflow") == 0) {
-		end(watch, "data_loss",
+		end_dir_watch(watch, "data_loss",
 			"Events were lost, because there were too many: list the directory, and "
 			"watch it again");
 		return;
@@ -148,11 +148,13 @@ static void on_notification(__attribute__((unused)) struct agent_link *link, con
 	else if (strcmp(method, "file.watch_ended") != 0)
 		;
 	else if (code && strcmp(code, "NOT_FOUND") == 0)
-		end(watch, "not_found", cloister_get_string(params, "/error/message", NULL));
+		end_dir_watch(
+			watch, "not_found", cloister_get_string(params, "/error/message", NULL));
 	else if (code && strcmp(code, "LEASE_ENDED") == 0)
-		end(watch, NULL, NULL);
+		end_dir_watch(watch, NULL, NULL);
 	else
-		end(watch, "unavailable", cloister_get_string(params, "/error/message", NULL));
+		end_dir_watch(
+			watch, "unavailable", cloister_get_string(params, "/error/message", NULL));
 	call_end(watch);
 }
 
@@ -162,7 +164,7 @@ static void on_closed(__attribute__((unused)) struct agent_link *link,
 	struct dir_watch *watch = context;
 
 	call_begin(watch);
-	end(watch, "unavailable", "The connection to cloisterd was lost");
+	end_dir_watch(watch, "unavailable", "The connection to cloisterd was lost");
 	call_end(watch);
 }
 
@@ -185,7 +187,8 @@ static void on_watched(__attribute__((unused)) struct cloister *cloister,
 		if (watch->base)
 			watch->owner.begun(watch->owner.context);
 		else
-			end(watch, "resource_exhausted", "The gate has no memory for this request");
+			end_dir_watch(watch, "resource_exhausted",
+				"The gate has no memory for this request");
 	}
 	call_end(watch);
 }
@@ -202,7 +205,7 @@ static void on_opened(__attribute__((unused)) struct cloister *cloister,
 	else if (agent_link_request(watch->link, "file.watch",
 			 json_object_to_json_string_ext(watch->params, JSON_C_TO_STRING_PLAIN),
 			 on_watched, watch, NULL) < 0)
-		end(watch, "unavailable", "cloisterd cannot be asked");
+		end_dir_watch(watch, "unavailable", "cloisterd cannot be asked");
 	call_end(watch);
 }
 

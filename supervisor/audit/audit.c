@@ -200,7 +200,7 @@ static void reserve(struct audit *audit, const struct call_info *info, int64_t b
 	budget_take(&audit->reserve, &info->tenant->usage->audit_bytes, bytes);
 }
 
-static void end(struct audit *audit, struct json_text *json)
+static void end_audit_line(struct audit *audit, struct json_text *json)
 {
 	size_t keep = kept_room(audit);
 	struct text line;
@@ -300,7 +300,7 @@ void audit_call_admitted(void *context, const struct call *call)
 	json_text_put(&json, "arguments", call_digest(info.request, hex) == 0 ? hex : NULL);
 	json_text_put(&json, "decision", "allow");
 	json_text_put_number(&json, "deadline_ms", info.timeout_ms);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 /* @denial is NULL for all that have no line of their own. */
@@ -315,7 +315,7 @@ static void record_denied(struct audit *audit, const struct call_info *info,
 		json_text_put_number(&json, "port", denial->port);
 	json_text_put(&json, "reason", denial ? egress_reason_name(denial->reason) : NULL);
 	json_text_put_uint64(&json, "count", count);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 static void record_closed(
@@ -330,7 +330,7 @@ static void record_closed(
 	json_text_put_uint64(&json, "connections", host->connections);
 	json_text_put_uint64(&json, "bytes_in", host->bytes_in);
 	json_text_put_uint64(&json, "bytes_out", host->bytes_out);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 /*
@@ -381,7 +381,7 @@ void audit_call_ended(void *context, const struct call *call, const struct obser
 	if (observation->command)
 		json_text_put_number(&json, "wait_status", observation->command->wait_status);
 	observation_write_usage(&json, observation);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_call_refused(struct audit *audit, const struct peer_credentials *peer,
@@ -395,7 +395,7 @@ void audit_call_refused(struct audit *audit, const struct peer_credentials *peer
 		put_cut(&json, "tool", text_from(tool), LIMIT_AUDIT_TEXT_BYTES / 16);
 	json_text_put(&json, "decision", "refuse");
 	json_text_put(&json, "code", code);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_call_replayed(struct audit *audit, const struct peer_credentials *peer,
@@ -408,7 +408,7 @@ void audit_call_replayed(struct audit *audit, const struct peer_credentials *pee
 		    workspace))
 		return;
 	json_text_put(&json, "tool", tool);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 /*
@@ -439,7 +439,7 @@ void audit_unauthorized_client(
 	if (audit->untold > 0)
 		json_text_put_number(&json, "strangers_before", audit->untold);
 	audit->untold = 0;
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_workspace(struct audit *audit, const char *event, const struct peer_credentials *peer,
@@ -450,7 +450,7 @@ void audit_workspace(struct audit *audit, const char *event, const struct peer_c
 	if (!begin_by(audit, &json, event, peer, workspace))
 		return;
 	json_text_put(&json, "kind", workspace_kind_name(workspace_kind(workspace)));
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_lease_ended(
@@ -463,7 +463,7 @@ void audit_lease_ended(
 	json_text_put(&json, "tenant", tenant->name);
 	json_text_put(&json, "workspace", name);
 	json_text_put(&json, "at_end", lease_end_name(at_end));
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_session_used(struct audit *audit, const struct peer_credentials *peer,
@@ -481,7 +481,7 @@ void audit_session_used(struct audit *audit, const struct peer_credentials *peer
 	json_text_put(&json, "tool", tool);
 	json_text_put(&json, "arguments", arguments);
 	json_text_put(&json, "decision", "allow");
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_checkpoint(struct audit *audit, const char *event, const struct peer_credentials *peer,
@@ -492,7 +492,7 @@ void audit_checkpoint(struct audit *audit, const char *event, const struct peer_
 	if (!begin_by(audit, &json, event, peer, workspace))
 		return;
 	json_text_put_number(&json, "checkpoint", number);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_frozen(struct audit *audit, const struct peer_credentials *peer,
@@ -503,7 +503,7 @@ void audit_frozen(struct audit *audit, const struct peer_credentials *peer,
 	if (!begin_by(audit, &json, "workspace.frozen", peer, workspace))
 		return;
 	json_text_put(&json, "template", template);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_forked(
@@ -519,7 +519,7 @@ void audit_forked(
 	forking_name(forking, 0, name);
 	json_text_put(&json, "first", name);
 	json_text_put_number(&json, "count", forking_count(forking));
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_forward(struct audit *audit, const struct peer_credentials *peer,
@@ -530,7 +530,7 @@ void audit_forward(struct audit *audit, const struct peer_credentials *peer,
 	if (!begin_by(audit, &json, "workspace.forwarded", peer, workspace))
 		return;
 	json_text_put_number(&json, "port", port);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_bound(struct audit *audit, const struct peer_credentials *peer,
@@ -543,7 +543,7 @@ void audit_bound(struct audit *audit, const struct peer_credentials *peer,
 	json_text_put(&json, "tenant", tenant->name);
 	if (workspace.data)
 		put_cut(&json, "workspace", workspace, LIMIT_AUDIT_TEXT_BYTES);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_workspace_refused(struct audit *audit, const char *event,
@@ -557,7 +557,7 @@ void audit_workspace_refused(struct audit *audit, const char *event,
 		put_cut(&json, "workspace", name, LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put(&json, "decision", "refuse");
 	json_text_put(&json, "code", tool_error_name(error));
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }
 
 void audit_act(struct audit *audit, const struct peer_credentials *peer, const char *act,
@@ -576,5 +576,5 @@ void audit_act(struct audit *audit, const struct peer_credentials *peer, const c
 	if (target.data)
 		put_cut(&json, "target", target, LIMIT_AUDIT_TEXT_BYTES);
 	json_text_put(&json, "outcome", outcome);
-	end(audit, &json);
+	end_audit_line(audit, &json);
 }

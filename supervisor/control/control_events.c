@@ -30,7 +30,7 @@ static void begin_control_event(struct client *client, struct json_text *json, c
 	json_text_put_number(json, "time_ms", clock_unix_ms());
 }
 
-static void end(struct client *client, struct json_text *json)
+static void end_control_event(struct client *client, struct json_text *json)
 {
 	client_answer_end(client, json);
 }
@@ -57,7 +57,7 @@ static bool hears(struct control_watcher *watcher)
 		begin_control_event(client, &json, "missed");
 		json_text_put_number(&json, "count", watcher->missed);
 		watcher->missed = 0;
-		end(client, &json);
+		end_control_event(client, &json);
 	}
 	return true;
 }
@@ -87,7 +87,7 @@ static void tell_control_watcher(struct control_watcher *watcher, const struct c
 	} else {
 		json_text_put_number(&json, "deadline_ms", info->timeout_ms);
 	}
-	end(client, &json);
+	end_control_event(client, &json);
 }
 
 static void tell_all(const struct call *call, const struct observation *observation)
@@ -113,7 +113,7 @@ void control_events_tell(
 		if (may_hear(watcher) && hears(watcher)) {
 			begin_control_event(watcher->client, &json, event);
 			put(context, &json);
-			end(watcher->client, &json);
+			end_control_event(watcher->client, &json);
 		}
 }
 

@@ -51,7 +51,7 @@ static bool begin_control_look(
 	return true;
 }
 
-static void end(struct client *client, struct look *look)
+static void end_control_look(struct client *client, struct look *look)
 {
 	client_answer_end(client, &look->list.json);
 }
@@ -383,7 +383,7 @@ void control_status(struct client *client, struct jsonrpc_request *request)
 	put_tasks(json, service->config);
 	put_budgets(json);
 	control_selftest_put(json, service->selftest);
-	end(client, &look);
+	end_control_look(client, &look);
 }
 
 static void put_usage(struct json_text *json, const struct usage_now *usage, uint64_t ended_cpu_us)
@@ -447,7 +447,7 @@ void control_workspaces(struct client *client, struct jsonrpc_request *request)
 	if (!begin_control_look(client, request, &look))
 		return;
 	put_workspaces(client->service, &look);
-	end(client, &look);
+	end_control_look(client, &look);
 }
 
 static void put_call(void *context, struct call *call)
@@ -487,7 +487,7 @@ void control_commands(struct client *client, struct jsonrpc_request *request)
 	if (!begin_control_look(client, request, &look))
 		return;
 	put_calls(&look);
-	end(client, &look);
+	end_control_look(client, &look);
 }
 
 static void put_limits(struct json_text *json, const struct tenant_limits *limits)
@@ -556,7 +556,7 @@ void control_tenants(struct client *client, struct jsonrpc_request *request)
 		json_text_object_end(json);
 	}
 	json_text_array_end(json);
-	end(client, &look);
+	end_control_look(client, &look);
 }
 
 /* Shows a call, or a workspace with its calls. */
@@ -571,5 +571,5 @@ void control_show(struct client *client, struct jsonrpc_request *request)
 	if (!target.call.data)
 		put_workspaces(client->service, &look);
 	put_calls(&look);
-	end(client, &look);
+	end_control_look(client, &look);
 }

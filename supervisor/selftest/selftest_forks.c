@@ -32,7 +32,7 @@ struct selftest_forks {
 	void *context;
 };
 
-static void end(struct selftest_forks *forks, enum tool_error error, const char *said)
+static void end_selftest_fork(struct selftest_forks *forks, enum tool_error error, const char *said)
 {
 	forks->ended(forks->context, error,
 		error == TOOL_OK || said ? said : tool_error_sentence(error));
@@ -50,7 +50,7 @@ static void on_forked(void *context, enum tool_error error, const char *why)
 	snprintf(forks->way, sizeof(forks->way), "%s", forking_by(forks->forking));
 	forking_free(TAKE_PTR(forks->forking));
 	if (error != TOOL_OK) {
-		end(forks, error, said);
+		end_selftest_fork(forks, error, said);
 		return;
 	}
 	if (forks->has_siblings)
@@ -70,13 +70,13 @@ static void fork_next(struct selftest_forks *forks)
 	enum tool_error error;
 
 	if (root && (forks->has_root || !forks->as_root)) {
-		end(forks, TOOL_OK, forks->way);
+		end_selftest_fork(forks, TOOL_OK, forks->way);
 		return;
 	}
 	error = forks_begin(
 		forks->all, forks->tenant, &wanted, on_forked, forks, &forks->forking, &refusal);
 	if (error != TOOL_OK)
-		end(forks, error, refusal_text(&refusal));
+		end_selftest_fork(forks, error, refusal_text(&refusal));
 }
 
 static void on_frozen(void *context, enum tool_error error, const char *why)
@@ -86,7 +86,7 @@ static void on_frozen(void *context, enum tool_error error, const char *why)
 	if (error == TOOL_OK)
 		fork_next(forks);
 	else
-		end(forks, error, why);
+		end_selftest_fork(forks, error, why);
 }
 
 static void freeze(struct selftest_forks *forks)
@@ -96,7 +96,7 @@ static void freeze(struct selftest_forks *forks)
 		forks->canary, TEXT_LITERAL(SELFTEST_TEMPLATE), on_frozen, forks, &refusal);
 
 	if (error != TOOL_OK)
-		end(forks, error, refusal_text(&refusal));
+		end_selftest_fork(forks, error, refusal_text(&refusal));
 }
 
 /* Removal. */
@@ -117,12 +117,12 @@ static void end_removal(struct selftest_forks *forks)
 		forks->all, forks->tenant, TEXT_LITERAL(SELFTEST_TEMPLATE), &refusal);
 
 	if (error != TOOL_OK && error != TOOL_NOT_FOUND) {
-		end(forks, error, refusal_text(&refusal));
+		end_selftest_fork(forks, error, refusal_text(&refusal));
 		return;
 	}
 	forks->has_siblings = forks->has_root = forks->are_there = false;
 	if (!forks->canary) {
-		end(forks, TOOL_OK, NULL);
+		end_selftest_fork(forks, TOOL_OK, NULL);
 		return;
 	}
 	forks->are_there = true;
@@ -144,7 +144,7 @@ static void remove_all(struct selftest_forks *forks)
 	if (error == TOOL_OK)
 		end_removal(forks);
 	else
-		end(forks, error, NULL);
+		end_selftest_fork(forks, error, NULL);
 }
 
 static void begin_selftest_fork(struct selftest_forks *forks, struct workspace *canary,

@@ -34,7 +34,7 @@ void workspace_preview_free(struct workspace *workspace)
 }
 
 /* What has waited for its end goes on. */
-static void end(struct workspace *workspace)
+static void end_preview(struct workspace *workspace)
 {
 	struct workspace_entry *entry;
 
@@ -54,7 +54,7 @@ static void tell_undone(struct workspace *workspace, enum tool_error error, cons
 
 	preview->unwanted = false;
 	if (error == TOOL_OK)
-		end(workspace);
+		end_preview(workspace);
 	undone(context, error, why);
 }
 
@@ -130,7 +130,7 @@ int workspace_preview_keep(struct workspace *workspace)
 	assert(workspace_preview_is_open(workspace));
 	r = workspace_layers_keep(workspace);
 	if (r == 0)
-		end(workspace);
+		end_preview(workspace);
 	return r;
 }
 
@@ -155,7 +155,7 @@ bool workspace_preview_forget(struct workspace *workspace)
 {
 	if (!workspace->preview || workspace->preview->state != PREVIEW_FAILED)
 		return false;
-	end(workspace);
+	end_preview(workspace);
 	return true;
 }
 

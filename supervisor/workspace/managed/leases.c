@@ -115,7 +115,7 @@ static bool is_changed(struct kept_lease *kept)
 	return true;
 }
 
-static void end(void *context)
+static void end_leases(void *context)
 {
 	struct kept_lease *kept = context;
 	struct leases *leases = kept->leases;
@@ -207,7 +207,7 @@ void leases_set(
 		tenant->usage->leases++;
 		memcpy(kept->name, name, size);
 		timer_init(&kept->timer, on_due, kept);
-		kept->slice = (struct loop_share_task){.act = end, .context = kept};
+		kept->slice = (struct loop_share_task){.act = end_leases, .context = kept};
 		LIST_INSERT_HEAD(&leases->lists[list_of(name)], kept, entry);
 		leases->count++;
 	}

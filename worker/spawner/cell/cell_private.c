@@ -190,7 +190,7 @@ static bool is_small(const struct cell_private *tmpfs)
 }
 
 /* It is on no list. Its descriptors may be the last ones. */
-static void end(struct cell_privates *privates, struct cell_private *tmpfs)
+static void end_private_tmpfs(struct cell_privates *privates, struct cell_private *tmpfs)
 {
 	/* Without memory the spawner removes the files; it never closes a hostile socket. */
 	if (!is_small(tmpfs) &&
@@ -256,7 +256,7 @@ void cell_private_given(struct cell *cell)
 {
 	/* Its worker may have ended already. */
 	if (cell->kept)
-		end(cell->maker->privates, TAKE_PTR(cell->kept));
+		end_private_tmpfs(cell->maker->privates, TAKE_PTR(cell->kept));
 }
 
 void cell_private_hold(struct cell *cell)
@@ -385,7 +385,7 @@ static void taken(struct cell_privates *privates, struct cell_private *tmpfs)
 	if (fd >= 0)
 		fds[MOUNT] = fd;
 	if (fd < 0 || tmpfs->unneeded || privates->n_kept >= LIMIT_WORKSPACES) {
-		end(privates, tmpfs);
+		end_private_tmpfs(privates, tmpfs);
 		return;
 	}
 	LIST_INSERT_HEAD(list_of(privates, tmpfs->number), tmpfs, entry);
@@ -397,7 +397,7 @@ static void end_worker(struct cell_privates *privates, struct cell_private *tmpf
 	LIST_REMOVE(tmpfs, entry);
 	tmpfs->process = 0;
 	if (start_taker(tmpfs) < 0) {
-		end(privates, tmpfs);
+		end_private_tmpfs(privates, tmpfs);
 		return;
 	}
 	LIST_INSERT_HEAD(&privates->looked_at, tmpfs, entry);
@@ -469,7 +469,7 @@ int cell_private_take(struct cell *cell)
 		cell->kept = tmpfs;
 		return 0;
 	}
-	end(privates, tmpfs);
+	end_private_tmpfs(privates, tmpfs);
 	return wait_for_closers(cell);
 }
 
@@ -480,7 +480,7 @@ void cell_privates_let_go(struct cell_privates *privates, uint64_t number)
 	if (tmpfs) {
 		LIST_REMOVE(tmpfs, entry);
 		privates->n_kept--;
-		end(privates, tmpfs);
+		end_private_tmpfs(privates, tmpfs);
 		return;
 	}
 	/* What a worker that lives has sent is not the last of it, so how large it is tells
