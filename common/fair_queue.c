@@ -173,7 +173,7 @@ void fair_queue_late(struct fair_queue *queue, struct fair_entry *entry, uint64_
 }
 
 /* It does not wait and has no place any more. */
-static void leave(struct fair_queue *queue, struct fair_entry *entry, uint64_t now)
+static void leave_fair_queue(struct fair_queue *queue, struct fair_entry *entry, uint64_t now)
 {
 	struct fair_tenant *tenant = entry->tenant;
 
@@ -190,7 +190,7 @@ static void leave(struct fair_queue *queue, struct fair_entry *entry, uint64_t n
 
 void fair_queue_return(struct fair_queue *queue, struct fair_entry *entry, uint64_t now)
 {
-	leave(queue, entry, now);
+	leave_fair_queue(queue, entry, now);
 	entry->state = FAIR_WAITS;
 	TAILQ_LINK_HEAD(&entry->tenant->waiting, entry, entry);
 	entry->tenant->n_waiting++;
@@ -201,7 +201,7 @@ void fair_queue_end(struct fair_queue *queue, struct fair_entry *entry, uint64_t
 {
 	if (entry->state == FAIR_NOWHERE)
 		return;
-	leave(queue, entry, now);
+	leave_fair_queue(queue, entry, now);
 	*entry = (struct fair_entry){0};
 	forget_tenants(queue);
 }

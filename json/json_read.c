@@ -290,7 +290,7 @@ static int enter_json_bracket(struct reader *reader, size_t size, size_t entries
 }
 
 /* Skips the closing bracket. */
-static int leave(struct reader *reader, char bracket)
+static int leave_json_bracket(struct reader *reader, char bracket)
 {
 	skip_space(reader);
 	if (!take_json_char(reader, bracket))
@@ -372,7 +372,7 @@ static int read_object(struct reader *reader, struct json_object **ret)
 		return -ENOMEM;
 	r = read_members(reader, object);
 	if (r == 0)
-		r = leave(reader, '}');
+		r = leave_json_bracket(reader, '}');
 	if (r == 0)
 		*ret = TAKE_PTR(object);
 	return r;
@@ -420,7 +420,7 @@ static int read_array(struct reader *reader, struct json_object **ret)
 		return -ENOMEM;
 	r = read_elements(reader, array);
 	if (r == 0)
-		r = leave(reader, ']');
+		r = leave_json_bracket(reader, ']');
 	if (r == 0)
 		*ret = TAKE_PTR(array);
 	return r;

@@ -99,7 +99,7 @@ static int remove_entry(struct clear *clear, const char *name)
 }
 
 /* The deepest level has been read to its end: removes it, unless it is the root. */
-static int leave(struct clear *clear)
+static int leave_cleared(struct clear *clear)
 {
 	size_t top = clear->depth - 1;
 
@@ -136,7 +136,7 @@ static int step(struct clear *clear)
 	errno = 0;
 	entry = readdir(clear->levels[clear->depth - 1]);
 	if (!entry)
-		return errno ? -errno : leave(clear);
+		return errno ? -errno : leave_cleared(clear);
 	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 		return 0;
 	return remove_entry(clear, entry->d_name);

@@ -345,7 +345,7 @@ static void listing_free(struct listing *listing)
 }
 
 /* The client is gone. */
-static void leave(struct client_pending *pending)
+static void leave_workspace_list(struct client_pending *pending)
 {
 	listing_free((struct listing *)pending);
 }
@@ -362,7 +362,7 @@ static struct listing *next_of(const struct client *client)
 	struct listing *oldest = NULL;
 
 	LIST_FOREACH (pending, &client->pending, link)
-		if (pending->leave == leave)
+		if (pending->leave == leave_workspace_list)
 			oldest = (struct listing *)pending;
 	return oldest;
 }
@@ -508,7 +508,7 @@ void method_workspace_list(struct client *client, struct jsonrpc_request *reques
 	}
 	is_next = !next_of(client);
 	pending_begin(&listing->pending, client, request);
-	listing->pending.leave = leave;
+	listing->pending.leave = leave_workspace_list;
 	listing->pending.resume = resume;
 	if (!payer->usage->lists)
 		run_soon(listing);

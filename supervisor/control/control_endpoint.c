@@ -51,7 +51,7 @@ static int authorize(struct client *client)
 	return 0;
 }
 
-static void leave(struct client *client)
+static void leave_control(struct client *client)
 {
 	control_events_leave(client);
 	control_selftest_leave(client);
@@ -88,7 +88,7 @@ const struct endpoint control_endpoint = {
 	.admits = admits,
 	.refuses = refuses,
 	.authorize = authorize,
-	.leave = leave,
+	.leave = leave_control,
 	.methods = methods,
 	.n_methods = ARRAY_SIZE(methods),
 	.connections = offsetof(struct service, control_connections),

@@ -26,7 +26,7 @@ static _Noreturn void fail_detach(const char *what)
 }
 
 /* The child that forks and ends: so the grandchild is not this process's to wait for. */
-static void leave(void)
+static void leave_old_session(void)
 {
 	pid_t pid;
 
@@ -84,7 +84,7 @@ void detach_begin(void)
 	}
 	close(tell[0]);
 	close(attach[0]);
-	leave();
+	leave_old_session();
 	end_with_other_end(attach[1]);
 	told = tell[1];
 	attached = attach[1];

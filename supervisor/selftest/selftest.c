@@ -409,7 +409,7 @@ static void finish_selftest(struct selftest *selftest)
 }
 
 /* Clears the workspaces one after the other, and removes those that are forks before. */
-static void leave(struct selftest *selftest)
+static void leave_canary(struct selftest *selftest)
 {
 	selftest->tearing_down = true;
 	if (selftest_leave_forks(selftest))
@@ -435,7 +435,7 @@ static void on_step(evutil_socket_t fd, short what, void *context)
 	(void)what;
 	selftest_see_wants(selftest);
 	if (selftest->tearing_down || selftest->obstacle[0]) {
-		leave(selftest);
+		leave_canary(selftest);
 		return;
 	}
 	if (!is_set_up(selftest)) {
@@ -446,7 +446,7 @@ static void on_step(evutil_socket_t fd, short what, void *context)
 	if (selftest->at < selftest_suite_count)
 		try_probe(selftest);
 	else
-		leave(selftest);
+		leave_canary(selftest);
 }
 
 static void on_wait(void *context)

@@ -39,7 +39,7 @@ static void on_idle(void *context)
 	await(workspace, left > 0 ? left : bound_ns(workspace->all));
 }
 
-static void leave(struct workspace *workspace)
+static void leave_idle(struct workspace *workspace)
 {
 	struct workspaces *all = workspace->all;
 
@@ -53,7 +53,7 @@ static void leave(struct workspace *workspace)
 
 void workspace_idle_leave(struct workspace *workspace)
 {
-	leave(workspace);
+	leave_idle(workspace);
 	/* If a call comes before the loop ends the cell, it stays. */
 	workspace->leaves = true;
 	cell_rest(workspace->cell);
@@ -71,7 +71,7 @@ void workspace_idle_follow(struct workspace *workspace)
 	bool idle = is_idle(workspace);
 
 	if (!idle) {
-		leave(workspace);
+		leave_idle(workspace);
 		workspace->leaves = false;
 	}
 	if (!idle || workspace->is_idle || workspace->leaves)
@@ -95,7 +95,7 @@ void workspace_idle_begin(struct workspace *workspace)
 void workspace_idle_end(struct workspace *workspace)
 {
 	timer_cancel(&workspace->idle);
-	leave(workspace);
+	leave_idle(workspace);
 }
 
 void workspace_idle_reload(struct workspace *workspace)

@@ -48,7 +48,7 @@ static void stop_watching(struct attachment *attachment)
 	attachment->watching = false;
 }
 
-static void leave(struct client_pending *pending)
+static void leave_attachment(struct client_pending *pending)
 {
 	struct attachment *attachment = (struct attachment *)pending;
 
@@ -154,7 +154,7 @@ static void finish_attachment(struct attachment *attachment, bool allowed)
 		json_text_object_end(&json);
 	}
 	client_answer_end(attachment->pending.client, &json);
-	leave(&attachment->pending);
+	leave_attachment(&attachment->pending);
 }
 
 static void on_finish(void *context)
@@ -193,7 +193,8 @@ static struct attachment *find_attachment(
 	struct client_pending *pending;
 
 	LIST_FOREACH (pending, &client->pending, link)
-		if (pending->leave == leave && ((struct attachment *)pending)->session == session)
+		if (pending->leave == leave_attachment &&
+			((struct attachment *)pending)->session == session)
 			return (struct attachment *)pending;
 	return NULL;
 }
@@ -219,7 +220,7 @@ static struct attachment *attach(
 	attachment->send = (struct loop_share_task){.act = on_send, .context = attachment};
 	timer_init(&attachment->finish, on_finish, attachment);
 	attachment->pending.client = client;
-	attachment->pending.leave = leave;
+	attachment->pending.leave = leave_attachment;
 	attachment->pending.resume = resume;
 	LIST_LINK_HEAD(&client->pending, &attachment->pending, link);
 	client->n_pending++;
@@ -312,5 +313,5 @@ void method_session_detach(struct client *client, struct jsonrpc_request *reques
 		json_text_put_uint64(&json, "next", attachment->reader.after);
 	client_answer_end(client, &json);
 	if (attachment)
-		leave(&attachment->pending);
+		leave_attachment(&attachment->pending);
 }

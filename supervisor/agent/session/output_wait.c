@@ -43,7 +43,7 @@ void output_wait_forget(struct output_wait *wait)
 	free(wait);
 }
 
-static void leave(struct client_pending *pending)
+static void leave_output_wait(struct client_pending *pending)
 {
 	output_wait_forget((struct output_wait *)pending);
 }
@@ -279,7 +279,7 @@ static int wait_for_more(
 	if (r < 0)
 		return r;
 	wait->pending.client = client;
-	wait->pending.leave = leave;
+	wait->pending.leave = leave_output_wait;
 	wait->pending.id_text = TAKE_PTR(request->id_text);
 	LIST_LINK_HEAD(&client->pending, &wait->pending, link);
 	client->n_pending++;

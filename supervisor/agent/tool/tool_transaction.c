@@ -104,7 +104,7 @@ static void leave_session(struct client_pending *pending)
 }
 
 /* The client is gone, and its calls have been cancelled. */
-static void leave(struct client_pending *pending)
+static void leave_transaction(struct client_pending *pending)
 {
 	leave_session(pending);
 	undo((struct transaction *)pending);
@@ -120,7 +120,7 @@ void tool_transaction_close(struct client *client, struct workspace *workspace)
 	transaction->closed = true;
 	/* Otherwise its call is answered first. */
 	if (transaction->state == TRANSACTION_OPEN)
-		leave(&transaction->pending);
+		leave_transaction(&transaction->pending);
 }
 
 /* Whether it can be; a mistake of the program has an error of TOOL_OK. */
@@ -173,7 +173,7 @@ bool tool_transaction_refuses(struct client *client, const struct jsonrpc_reques
 		return true;
 	}
 	transaction->pending = (struct client_pending){.client = client,
-		.leave = leave,
+		.leave = leave_transaction,
 		.is_preview = true,
 		.audit = client->service->audit,
 		.workspace = workspace_hold(workspace)};
@@ -257,7 +257,7 @@ static void answer_transaction(struct client *client, const char *id_text,
 	key_result_done(&transaction->kept);
 	client_reply_done(&transaction->reply);
 	if (transaction->closed)
-		leave(&transaction->pending);
+		leave_transaction(&transaction->pending);
 }
 
 static const struct reply_form diff_form = {.take = answer_transaction, .program_moves = true};

@@ -129,7 +129,7 @@ struct network_use *egress_cell_use(const struct egress_cell *cell, uint64_t cal
 	return NULL;
 }
 
-static void leave(struct network_use *use)
+static void leave_egress_cell(struct network_use *use)
 {
 	LIST_REMOVE(use, entry);
 	use->cell = NULL;
@@ -139,7 +139,7 @@ void egress_use_over(struct network_use *use)
 {
 	bool waited = use->is_ending;
 
-	leave(use);
+	leave_egress_cell(use);
 	if (waited)
 		use->ended(use->context);
 }
@@ -207,7 +207,7 @@ void egress_cell_free(struct egress_cell *cell)
 	if (!cell)
 		return;
 	while (!LIST_EMPTY(&cell->uses))
-		leave(LIST_FIRST(&cell->uses));
+		leave_egress_cell(LIST_FIRST(&cell->uses));
 	if (cell->state == EGRESS_CELL_TOLD)
 		egress_cell_send(
 			cell->link, EGRESS_CLOSE, cell->number, (struct text){NULL, 0}, NULL, 0);
@@ -276,7 +276,7 @@ bool egress_use_end(struct network_use *use)
 	if (!use->cell)
 		return false;
 	if (use->cell->state != EGRESS_CELL_TOLD) {
-		leave(use);
+		leave_egress_cell(use);
 		return false;
 	}
 	use->is_ending = true;
@@ -292,5 +292,5 @@ void egress_use_forget(struct network_use *use)
 		return;
 	if (use->cell->state == EGRESS_CELL_TOLD && !use->is_ending)
 		(void)egress_use_end(use);
-	leave(use);
+	leave_egress_cell(use);
 }

@@ -358,7 +358,7 @@ static void close_level(struct work *work)
 }
 
 /* All of the deepest directory is copied: what writing in it has changed is set in the end. */
-static int leave(struct work *work)
+static int leave_copied_directory(struct work *work)
 {
 	const struct level *level = &work->levels[work->depth - 1];
 	struct stat stat_buf;
@@ -380,7 +380,7 @@ static int step(struct work *work)
 	errno = 0;
 	entry = readdir(work->levels[work->depth - 1].from);
 	if (!entry)
-		return errno ? -errno : leave(work);
+		return errno ? -errno : leave_copied_directory(work);
 	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 		return 0;
 	return copy_entry(work, entry->d_name);
