@@ -46,7 +46,7 @@ static void tell_link_outside(const char *name, const char *path, const char *ad
 
 /* Reads the start of the file or, if @is_link, the target of the link. Returns whether it is there.
  */
-static bool look(int directory, const char *name, bool is_link, char text[PATH_MAX])
+static bool look_at_link(int directory, const char *name, bool is_link, char text[PATH_MAX])
 {
 	_cleanup_close_ int fd = -1;
 	ssize_t n;
@@ -73,12 +73,14 @@ void links_outside_tell(const char *directory, const char *const *shown)
 
 	if (fd < 0 || !realpath(directory, real))
 		return;
-	if (look(fd, ".git", false, text) && strncmp(text, prefix, sizeof(prefix) - 1) == 0 &&
-		text[sizeof(prefix) - 1] == '/' && !is_seen(text + sizeof(prefix) - 1, real, shown))
+	if (look_at_link(fd, ".git", false, text) &&
+		strncmp(text, prefix, sizeof(prefix) - 1) == 0 && text[sizeof(prefix) - 1] == '/' &&
+		!is_seen(text + sizeof(prefix) - 1, real, shown))
 		tell_link_outside("this is a linked git worktree: .git", text + sizeof(prefix) - 1,
 			"open the repository itself");
 	for (size_t i = 0; i < ARRAY_SIZE(pythons); i++)
-		if (look(fd, pythons[i], true, text) && *text == '/' && !is_seen(text, real, shown))
+		if (look_at_link(fd, pythons[i], true, text) && *text == '/' &&
+			!is_seen(text, real, shown))
 			tell_link_outside(
 				pythons[i], text, "make the environment in the workspace");
 }

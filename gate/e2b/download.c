@@ -165,7 +165,7 @@ static bool outside_is_missing(struct op *op, const struct cloister_message *rep
 	return true;
 }
 
-static void look(struct op *op)
+static void look_at_download(struct op *op)
 {
 	struct download *download = op->state;
 	struct json_object *params;
@@ -193,7 +193,7 @@ static void begin_download(struct op *op)
 	if (download == NULL)
 		op_no_memory(op);
 	else if (data_path(op, text_from(gate_request_query(op->request, "path")), download->path))
-		transfer_open(op, look);
+		transfer_open(op, look_at_download);
 }
 
 void file_download(struct gate_request *request)

@@ -100,7 +100,7 @@ static void look_at(struct watch *const *watches, const struct pollfd *found, un
 					directions[direction].event, 1);
 }
 
-static void look(void)
+static void look_at_watches(void)
 {
 	struct watch *watches[LOOK_AT], *watch = LIST_FIRST(&overflow);
 
@@ -137,7 +137,7 @@ static void on_next_look(void *context)
 			next = LIST_NEXT(watch, entry);
 			ask_watch(watch);
 		}
-	look();
+	look_at_watches();
 	if (!LIST_EMPTY(&overflow))
 		timer_set(&next_look, WATCH_LOOK_MS);
 }

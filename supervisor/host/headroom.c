@@ -158,7 +158,7 @@ static void look_at_state(const struct headroom *headroom, struct headroom_view 
 	view->state_files = found.f_files;
 }
 
-static int64_t look(void *context)
+static int64_t look_at_headroom(void *context)
 {
 	struct headroom *headroom = context;
 	struct headroom_view view = headroom->seen;
@@ -189,7 +189,7 @@ int headroom_new(int state_fd, const struct cgroup *cgroup, struct headroom **re
 	headroom->seen.has_state = state_fd >= 0;
 	headroom->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
 	open_group(headroom, cgroup);
-	headroom->thread = THREAD("headroom", look, headroom);
+	headroom->thread = THREAD("headroom", look_at_headroom, headroom);
 	clock_gettime(CLOCK_MONOTONIC, &headroom->answered);
 	*ret = headroom;
 	return 0;

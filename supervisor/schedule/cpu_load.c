@@ -40,7 +40,7 @@ void cpu_load_count(struct cpu_load *load, unsigned runnable, uint64_t now_us)
 }
 
 /* Reads the number of runnable threads without this one: proc_loadavg(5). */
-static void look(struct cpu_load *load, uint64_t now_us)
+static void look_at_cpu_load(struct cpu_load *load, uint64_t now_us)
 {
 	char text[128];
 	unsigned runnable;
@@ -59,14 +59,14 @@ static void look(struct cpu_load *load, uint64_t now_us)
 double cpu_load_now(struct cpu_load *load, uint64_t now_us)
 {
 	if (now_us - load->looked_us >= CPU_LOAD_LOOK_US)
-		look(load, now_us);
+		look_at_cpu_load(load, now_us);
 	return load->mean;
 }
 
 void cpu_load_begun(struct cpu_load *load, uint64_t now_us)
 {
 	if (now_us - load->looked_us >= CPU_LOAD_MEAN_US)
-		look(load, now_us);
+		look_at_cpu_load(load, now_us);
 	load->mean += 1;
 }
 

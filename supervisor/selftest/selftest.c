@@ -558,7 +558,7 @@ const char *selftest_state_name(enum selftest_state state)
 	return names[state];
 }
 
-static void look(const struct selftest *selftest, const struct selftest_summary *summary,
+static void look_at_summary(const struct selftest *selftest, const struct selftest_summary *summary,
 	struct selftest_summary *ret)
 {
 	*ret = *summary;
@@ -568,12 +568,12 @@ static void look(const struct selftest *selftest, const struct selftest_summary 
 
 void selftest_look(const struct selftest *selftest, struct selftest_summary *ret)
 {
-	look(selftest, &selftest->last, ret);
+	look_at_summary(selftest, &selftest->last, ret);
 }
 
 void selftest_look_latest(const struct selftest *selftest, struct selftest_summary *ret)
 {
-	look(selftest, &selftest->latest, ret);
+	look_at_summary(selftest, &selftest->latest, ret);
 }
 
 void selftest_each(const struct selftest *selftest,

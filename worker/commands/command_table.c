@@ -591,7 +591,7 @@ static int64_t next_look(const struct command_table *table)
 
 int command_table_rest(struct command_table *table)
 {
-	int64_t now = now_ms(), look = next_look(table), until = 0;
+	int64_t now = now_ms(), look_at_command = next_look(table), until = 0;
 	int pause;
 
 	/* The loop notices itself that nobody reads reports any more. */
@@ -604,8 +604,8 @@ int command_table_rest(struct command_table *table)
 	table->ended = false;
 	if (command_pool_has_ahead(table->pool))
 		until = table->quiet_since + INITS_AHEAD_MS;
-	if (look > 0 && (until == 0 || look < until))
-		until = look;
+	if (look_at_command > 0 && (until == 0 || look_at_command < until))
+		until = look_at_command;
 	if (pause >= 0 && (until == 0 || now + pause < until))
 		until = now + pause;
 	if (until == 0)
@@ -614,7 +614,7 @@ int command_table_rest(struct command_table *table)
 }
 
 /* Tells cloisterd once that the command waits for input, if two looks in succession found so. */
-static int look(struct command_table *table, struct command *command)
+static int look_at_command(struct command_table *table, struct command *command)
 {
 	struct wire_header header = {
 		.version = WIRE_VERSION, .type = COMMAND_WAITS, .call = command->call};
@@ -649,7 +649,7 @@ int command_table_idle(struct command_table *table)
 
 		if (command->state == COMMAND_RUNNING && command->look_at > 0 &&
 			command->look_at <= now)
-			r = look(table, command);
+			r = look_at_command(table, command);
 	}
 	return r;
 }

@@ -491,7 +491,7 @@ struct search {
 };
 
 /* Folding those that stand for the fewest changes has each change folded a few times only. */
-static void look(void *context, const struct checkpoint_info *checkpoint)
+static void look_at_checkpoint(void *context, const struct checkpoint_info *checkpoint)
 {
 	struct search *search = context;
 	const uint32_t *numbers = search->stack->numbers;
@@ -513,7 +513,9 @@ int layers_to_fold(
 	const struct layers_place *place, const struct layer_stack *stack, size_t *ret_high)
 {
 	struct search search = {.stack = stack};
-	int r = stack->count > LIMIT_LAYERS_FOLD ? layers_each(place, stack, look, &search) : 0;
+	int r = stack->count > LIMIT_LAYERS_FOLD
+			? layers_each(place, stack, look_at_checkpoint, &search)
+			: 0;
 
 	if (r == 0)
 		*ret_high = search.high;

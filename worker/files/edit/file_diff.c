@@ -282,7 +282,7 @@ static int add_entries(struct diff *diff, const char *name, size_t len, enum how
 /* Comparing. */
 
 /* Returns whether @name is there, or -errno if that cannot be found out. */
-static int look(int dirfd, const char *name, struct stat *ret)
+static int look_at_diff_name(int dirfd, const char *name, struct stat *ret)
 {
 	if (dirfd < 0)
 		return dirfd == -ENOENT ? 0 : dirfd;
@@ -475,7 +475,7 @@ static int compare_entry(struct diff *diff, const char *name, size_t len, enum h
 	int there[SIDES], r = 0;
 
 	for (size_t i = 0; i < SIDES; i++) /* st stays 0 where nothing is */
-		there[i] = look(diff->place.views[i], name, &st[i]);
+		there[i] = look_at_diff_name(diff->place.views[i], name, &st[i]);
 	if (there[BEFORE] < 0 || there[AFTER] < 0)
 		r = -EACCES;
 	else if (there[BEFORE] != there[AFTER])

@@ -100,7 +100,8 @@ static bool is_candidate(const char *name, struct text missing)
 	       is_plain(text_from(name)) && !text_equal(text_from(name), missing);
 }
 
-static void look(const struct root *root, const struct split *split, struct near_names *names)
+static void look_at_near_names(
+	const struct root *root, const struct split *split, struct near_names *names)
 {
 	struct dirent *entry;
 	DIR *directory;
@@ -144,7 +145,7 @@ static bool suggest_near(const struct root *root, const struct split *split, cha
 	char path[LIMIT_NEAR_PATH_BYTES + 2];
 	bool found = false;
 
-	look(root, split, &names);
+	look_at_near_names(root, split, &names);
 	for (size_t i = 0; i < NEAR_PATHS && names.distance[i] < NEAR_NAME_FAR; i++) {
 		int len = snprintf(path, sizeof(path), "%.*s%s%s%.*s", (int)split->there.len,
 			split->there.data, split->there.len > 0 ? "/" : "", names.name[i],

@@ -305,7 +305,7 @@ static bool has_more(int socket)
  * Returns the mount, or -errno if what the worker has sent is something else. A message with more
  * than a mount stays on the socket: with exit(2), its sockets linger in the background.
  */
-static int look(const struct cell_private *tmpfs)
+static int look_at_private_tmpfs(const struct cell_private *tmpfs)
 {
 	int socket = tmpfs->fds[SOCKET];
 	char byte;
@@ -337,7 +337,7 @@ static int take_look(void *context)
 
 	if (recv(taker->spawner, &byte, sizeof(byte), 0) != sizeof(byte))
 		return -EPIPE;
-	fd = look(taker->tmpfs);
+	fd = look_at_private_tmpfs(taker->tmpfs);
 	if (fd >= 0)
 		(void)pass_mount(taker->spawner, fd);
 	return 0;

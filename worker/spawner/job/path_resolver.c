@@ -122,7 +122,8 @@ static ssize_t receive_message(
 
 /* The path resolver's side. */
 
-static void look(struct place *place, const struct question *question, const char *paths, int fd)
+static void look_up_paths(
+	struct place *place, const struct question *question, const char *paths, int fd)
 {
 	if (question->kind == LOOK_UP)
 		place_look_up(place, fd, paths, question->below, question->file);
@@ -148,7 +149,7 @@ static int serve_spawner(void *context)
 		if (n <= (ssize_t)sizeof(question) || n_fds != 1)
 			return 0;
 		place_init(&place);
-		look(&place, &question, paths, fds[0]);
+		look_up_paths(&place, &question, paths, fds[0]);
 		close(fds[0]);
 		n_fds = 0;
 		if (place.root >= 0)
