@@ -293,7 +293,7 @@ static int pass_on(struct conn *conn)
 }
 
 /* Decrypts one piece. Returns 1, 0 at the end of the answer, or -errno. */
-static int receive(struct conn *conn)
+static int receive_secret_answer(struct conn *conn)
 {
 	struct tls *tls = conn->secret->tls;
 	uint64_t now = monotonic_ms(), left = conn_allowance(conn, CONN_IN, now, &conn->limit);
@@ -321,7 +321,7 @@ static int relay_answer(struct conn *conn, size_t chunks)
 	int r = pass_on(conn);
 
 	for (size_t n = 0; r > 0 && (n < chunks || tls_has_more(conn->secret->tls)); n++) {
-		r = receive(conn);
+		r = receive_secret_answer(conn);
 		if (r == 0) {
 			way->is_over = true;
 			return 0;

@@ -76,8 +76,8 @@ size_t dns_answer(
 }
 
 /* Receives a datagram, and when it was sent, which stays as it is if the kernel does not say. */
-static ssize_t receive(int fd, char packet[static DNS_PACKET_BYTES + 1], struct sockaddr_in *client,
-	struct timespec *ret_when)
+static ssize_t receive_dns(int fd, char packet[static DNS_PACKET_BYTES + 1],
+	struct sockaddr_in *client, struct timespec *ret_when)
 {
 	union {
 		struct cmsghdr header;
@@ -118,7 +118,7 @@ static void answer_next(struct cell *cell)
 	struct timespec when = {0};
 	size_t answered;
 	bool told;
-	ssize_t len = receive(cell->dns, packet, &client, &when);
+	ssize_t len = receive_dns(cell->dns, packet, &client, &when);
 
 	if (len < 0 || client.sin_family != AF_INET || cell_is_dear(cell))
 		return;

@@ -56,7 +56,7 @@ static ssize_t pull(gnutls_transport_ptr_t context, void *data, size_t len)
 }
 
 /* Reads one record. Returns 0, also if none has come, or -errno. */
-static int receive(struct tls_pump *pump)
+static int receive_tls(struct tls_pump *pump)
 {
 	struct evbuffer_iovec room;
 	ssize_t n;
@@ -82,7 +82,7 @@ static int receive(struct tls_pump *pump)
 static int move_in(struct tls_pump *pump, bool reads)
 {
 	bool was_over = pump->in_over;
-	int r = reads && !pump->in_over ? receive(pump) : 0;
+	int r = reads && !pump->in_over ? receive_tls(pump) : 0;
 
 	if (r < 0)
 		return r;

@@ -34,7 +34,7 @@ int pass_mount(int socket, int fd)
 	return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-static int receive(int socket, int flags)
+static int receive_mount(int socket, int flags)
 {
 	char byte;
 	struct iovec data = {&byte, sizeof(byte)};
@@ -63,10 +63,10 @@ static int receive(int socket, int flags)
 
 int take_mount(int socket)
 {
-	return receive(socket, 0);
+	return receive_mount(socket, 0);
 }
 
 int peek_mount(int socket)
 {
-	return receive(socket, MSG_PEEK);
+	return receive_mount(socket, MSG_PEEK);
 }

@@ -71,7 +71,7 @@ int spare_assign(int socket, const struct spawner_open *request, const char *pat
 	return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static int receive(int fd, struct spare_assignment *ret, int ret_fds[ASSIGNED_FDS])
+static int receive_spare(int fd, struct spare_assignment *ret, int ret_fds[ASSIGNED_FDS])
 {
 	/* Two bytes less, so that both paths stay NUL-terminated. */
 	struct iovec data = {ret, sizeof(*ret) - 2};
@@ -113,7 +113,7 @@ static int become_agent(void)
 static int wait_for_assignment(int fd, int second_fd, struct spare_assignment *ret)
 {
 	int fds[ASSIGNED_FDS] = {-1, -1};
-	int r = receive(fd, ret, fds);
+	int r = receive_spare(fd, ret, fds);
 
 	if (r == 0 && (dup3(fds[0], fd, O_CLOEXEC) < 0 ||
 			      (fds[1] >= 0 && dup3(fds[1], second_fd, O_CLOEXEC) < 0)))

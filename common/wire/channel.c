@@ -81,7 +81,7 @@ static int take_fds(struct channel *channel, struct msghdr *message)
 	return result;
 }
 
-static ssize_t receive(struct channel *channel, char *space, size_t max)
+static ssize_t receive_channel(struct channel *channel, char *space, size_t max)
 {
 	union fd_control control;
 	struct iovec iov = {.iov_base = space, .iov_len = max};
@@ -127,7 +127,7 @@ int channel_fill(struct channel *channel, size_t max)
 	if (r < 0)
 		return r;
 	do
-		n = receive(channel, space, max);
+		n = receive_channel(channel, space, max);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		r = errno == ECONNRESET ? -EPIPE : -errno;

@@ -56,7 +56,7 @@ static void take_log_char(struct log_relay *relay, char c)
 }
 
 /* Reads once. Returns whether there was anything. */
-static bool receive(struct log_relay *relay)
+static bool receive_log(struct log_relay *relay)
 {
 	char buffer[4 * KIB];
 	ssize_t n = read(relay->fd, buffer, sizeof(buffer));
@@ -70,7 +70,7 @@ static bool receive(struct log_relay *relay)
 
 static void on_log_readable(void *context)
 {
-	(void)receive(context);
+	(void)receive_log(context);
 }
 
 int log_relay_watch(struct log_relay *relay, struct event_base *base)
@@ -87,7 +87,7 @@ void log_relay_free(struct log_relay *relay)
 {
 	if (!relay)
 		return;
-	while (receive(relay))
+	while (receive_log(relay))
 		;
 	pass_on(relay);
 	watch_done(&relay->watch);

@@ -449,7 +449,7 @@ static size_t room_to_read(const struct agent_conn *conn)
  * Reads once into the input. Returns like read(2). If less has come than there is room for, the
  * queue is empty now, and the client was woken.
  */
-static ssize_t receive(struct agent_conn *conn)
+static ssize_t receive_agent(struct agent_conn *conn)
 {
 	static char buffer[READ_TURN_BYTES];
 	struct iovec iov = {buffer, room_to_read(conn)};
@@ -530,7 +530,7 @@ static void on_check(void *context)
 
 static void read_and_act(struct agent_conn *conn)
 {
-	ssize_t n = receive(conn);
+	ssize_t n = receive_agent(conn);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
 		watch(conn);

@@ -91,7 +91,7 @@ static void answer_unauthorized(struct unauthorized_client *client, struct text 
 		jsonrpc_fault_free(&fault);
 }
 
-static ssize_t receive(struct unauthorized_client *client)
+static ssize_t receive_unauthorized(struct unauthorized_client *client)
 {
 	struct iovec space = {client->line + client->len, sizeof(client->line) - client->len};
 
@@ -110,7 +110,7 @@ static ssize_t receive(struct unauthorized_client *client)
 static void on_unauthorized_readable(void *context)
 {
 	struct unauthorized_client *client = context;
-	ssize_t n = receive(client);
+	ssize_t n = receive_unauthorized(client);
 	const char *newline;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))

@@ -51,7 +51,7 @@ static int watch_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int receive(struct channel *channel, struct command_table *table)
+static int receive_worker_frames(struct channel *channel, struct command_table *table)
 {
 	struct channel_frame frame;
 	int r = channel_fill(channel, WIRE_FRAME_MAX);
@@ -73,7 +73,7 @@ static int act(struct channel *channel, struct command_table *table, const struc
 	int r = 0;
 
 	if (poll_fds[WAKE_REQUEST].revents)
-		r = receive(channel, table);
+		r = receive_worker_frames(channel, table);
 	if (r == 0 && poll_fds[WAKE_CHILD].revents) {
 		(void)!read(poll_fds[WAKE_CHILD].fd, &info, sizeof(info));
 		r = command_table_reap(table);

@@ -651,7 +651,7 @@ static int handle(struct server *server, const struct channel_frame *frame)
 	return handlers[frame->type](server, frame);
 }
 
-static int receive(struct server *server)
+static int receive_files_frames(struct server *server)
 {
 	struct channel_frame frame;
 	int r = channel_fill(server->channel, WIRE_FRAME_MAX), flushed;
@@ -678,12 +678,12 @@ static int serve_once(struct server *server)
 	int r = 0;
 
 	if (jobs == 0) /* without jobs a blocking read is enough */
-		return receive(server);
+		return receive_files_frames(server);
 	if (poll(poll_fds, 1 + jobs, -1) < 0 && errno != EINTR)
 		return -errno;
 	r = job_table_serve(server->jobs);
 	if (r == 0 && poll_fds[0].revents)
-		r = receive(server);
+		r = receive_files_frames(server);
 	return r;
 }
 

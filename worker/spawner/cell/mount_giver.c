@@ -101,7 +101,7 @@ static _Noreturn void be_giver(struct giver_child *child)
 /* The spawner's side. */
 
 /* Receives an answer, and its descriptor if @ret_fd is not NULL. */
-static int receive(int socket, struct answer *ret, int *ret_fd)
+static int receive_mount_answer(int socket, struct answer *ret, int *ret_fd)
 {
 	union {
 		struct cmsghdr header;
@@ -144,7 +144,7 @@ static int set_up(const struct giver *giver, int (*map)(void *context, pid_t pid
 	char ret_step[GIVER_STEP_BYTES])
 {
 	struct answer answer = {0};
-	int r = receive(giver->socket, &answer, NULL);
+	int r = receive_mount_answer(giver->socket, &answer, NULL);
 
 	if (r == 0)
 		r = map(context, giver->pid);
@@ -152,7 +152,7 @@ static int set_up(const struct giver *giver, int (*map)(void *context, pid_t pid
 		r = -errno;
 	if (r < 0)
 		return r;
-	r = receive(giver->socket, &answer, NULL);
+	r = receive_mount_answer(giver->socket, &answer, NULL);
 	if (r < 0 && answer.step[0])
 		memcpy(ret_step, answer.step, GIVER_STEP_BYTES);
 	return r;
@@ -194,7 +194,7 @@ int giver_ask(const struct giver *giver, char what, int *ret_tree)
 
 	if (giver->socket < 0 || send(giver->socket, &what, 1, MSG_NOSIGNAL) < 0)
 		return -ESRCH;
-	return receive(giver->socket, &answer, ret_tree);
+	return receive_mount_answer(giver->socket, &answer, ret_tree);
 }
 
 void giver_end(struct giver *giver)
