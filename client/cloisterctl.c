@@ -616,7 +616,7 @@ static int ask_service(int argc, char **argv, struct wish *wish)
 	return status;
 }
 
-static int run(int argc, char **argv, struct wish *wish)
+static int run_wish(int argc, char **argv, struct wish *wish)
 {
 	if (wish->help)
 		return help(argc > 0 ? 1 : 0, argv);
@@ -646,7 +646,7 @@ int main(int argc, char **argv)
 	r = options_read(&options, argc, argv, take_option, &wish);
 	if (r == -EINVAL)
 		return STATUS_USAGE;
-	status = r < 0 ? STATUS_OK : run(argc - optind, argv + optind, &wish);
+	status = r < 0 ? STATUS_OK : run_wish(argc - optind, argv + optind, &wish);
 	free(wish.source);
 	if (fflush(stdout) != 0) {
 		complain("cannot write to stdout: %s", strerror(errno));

@@ -67,7 +67,7 @@ static bool read_once(struct log_relay *relay)
 	return relay->total < LIMIT_RELAYED_LOG_BYTES;
 }
 
-static void *run(void *context)
+static void *run_log_relay(void *context)
 {
 	struct log_relay *relay = context;
 	struct pollfd fds[] = {
@@ -105,7 +105,7 @@ static int start_thread(struct log_relay *relay)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&relay->thread, NULL, run, relay);
+	r = pthread_create(&relay->thread, NULL, run_log_relay, relay);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -r;
 }

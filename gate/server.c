@@ -613,7 +613,7 @@ static void daemon_free(struct gate_daemon *daemon)
 	free(daemon);
 }
 
-static void run(evutil_socket_t fd, short what, void *context)
+static void run_gate_server(evutil_socket_t fd, short what, void *context)
 {
 	struct gate_daemon *daemon = context;
 	MHD_UNSIGNED_LONG_LONG ms;
@@ -671,8 +671,9 @@ static int daemon_new(
 		return -EINVAL;
 	}
 	info = MHD_get_daemon_info(daemon->mhd, MHD_DAEMON_INFO_EPOLL_FD);
-	daemon->readable = event_new(gate->base, info->epoll_fd, EV_READ | EV_PERSIST, run, daemon);
-	daemon->timer = evtimer_new(gate->base, run, daemon);
+	daemon->readable = event_new(
+		gate->base, info->epoll_fd, EV_READ | EV_PERSIST, run_gate_server, daemon);
+	daemon->timer = evtimer_new(gate->base, run_gate_server, daemon);
 	if (!daemon->readable || !daemon->timer || event_add(daemon->readable, NULL) < 0) {
 		daemon_free(daemon);
 		return -ENOMEM;

@@ -192,7 +192,7 @@ static const char *signal_name(int number)
 	}
 }
 
-static void run(const char *name)
+static void run_probe(const char *name)
 {
 	const struct probe *probe = find(name);
 	int status = 0;
@@ -216,7 +216,7 @@ static void run(const char *name)
 static int run_all(char **arguments)
 {
 	for (; *arguments; arguments++)
-		run(*arguments);
+		run_probe(*arguments);
 	return 0;
 }
 

@@ -141,7 +141,7 @@ static const char *first_of(const char *option, const char *configured, const ch
 	return configured ? configured : otherwise;
 }
 
-static int run(const struct options *options, const struct quota_config *config)
+static int run_quota(const struct options *options, const struct quota_config *config)
 {
 	const char *state = first_of(options->state_dir, config->state_dir, DEFAULT_STATE_DIR);
 	const char *user = first_of(options->user, config->user, DEFAULT_USER);
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
 		say("%s: %s", options.config, strerror(-r));
 	if (r < 0)
 		return 1;
-	r = run(&options, &config);
+	r = run_quota(&options, &config);
 	quota_config_done(&config);
 	return r;
 }

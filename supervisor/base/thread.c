@@ -41,7 +41,7 @@ static struct timespec in_ms(int64_t ms)
 	return time;
 }
 
-static void *run(void *context)
+static void *run_named_thread(void *context)
 {
 	struct thread *thread = context;
 	int64_t ms;
@@ -68,7 +68,7 @@ int thread_start(struct thread *thread)
 	int r;
 
 	thread_condition_init(&thread->work);
-	r = begin_thread(run, thread, &thread->id);
+	r = begin_thread(run_named_thread, thread, &thread->id);
 	thread->started = r == 0;
 	return r;
 }

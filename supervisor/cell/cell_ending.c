@@ -9,7 +9,7 @@
 static TAILQ_HEAD(, cell_ending) waiting = TAILQ_HEAD_INITIALIZER(waiting);
 static unsigned running;
 
-static void run(struct cell_ending *ending)
+static void run_cell_ending(struct cell_ending *ending)
 {
 	ending->runs = true;
 	running++;
@@ -19,7 +19,7 @@ static void run(struct cell_ending *ending)
 void cell_ending_begin(struct cell_ending *ending, bool at_once)
 {
 	if (at_once || running < LIMIT_CELLS_ENDING) {
-		run(ending);
+		run_cell_ending(ending);
 		return;
 	}
 	ending->waits = true;
@@ -40,5 +40,5 @@ void cell_ending_done(struct cell_ending *ending)
 		return;
 	TAILQ_REMOVE(&waiting, next, entry);
 	next->waits = false;
-	run(next);
+	run_cell_ending(next);
 }

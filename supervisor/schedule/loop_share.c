@@ -40,7 +40,7 @@ static void catch_up(struct loop_share_flow *flow)
 		flow->used_ns = reached_ns;
 }
 
-static void run(struct loop_share_task *task, struct loop_share_flow *flow)
+static void run_loop_task(struct loop_share_task *task, struct loop_share_flow *flow)
 {
 	began_ns = now_ns();
 	if (flow->used_ns > reached_ns)
@@ -99,7 +99,7 @@ bool loop_share_now_or_wait(struct loop_share_task *task, struct loop_share_flow
 		return false;
 	}
 	catch_up(flow);
-	run(task, flow);
+	run_loop_task(task, flow);
 	return true;
 }
 
@@ -175,7 +175,7 @@ static void on_give(evutil_socket_t fd, short what, void *context)
 	if (!task)
 		return;
 	loop_share_cancel(task);
-	run(task, flow);
+	run_loop_task(task, flow);
 	if (!LIST_EMPTY(&flows))
 		event_active(give, EV_TIMEOUT, 0);
 	loop_turn_end();

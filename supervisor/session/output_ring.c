@@ -116,7 +116,7 @@ void output_ring_append(struct output_ring *ring, unsigned stream, struct text t
 }
 
 /* Returns how many bytes from @from on, at most @max, are of one stream. */
-static size_t run(const struct output_ring *ring, size_t from, size_t max)
+static size_t ring_run(const struct output_ring *ring, size_t from, size_t max)
 {
 	const unsigned stream = stream_at(ring, from);
 	size_t len = 1;
@@ -150,7 +150,7 @@ bool output_ring_piece(
 	*ret = (struct output_piece){
 		.at = cursor,
 		.stream = stream_at(ring, at),
-		.data = {ring->data + at, run(ring, at, together)},
+		.data = {ring->data + at, ring_run(ring, at, together)},
 	};
 	return true;
 }

@@ -45,7 +45,7 @@ struct job_table *job_table_new(int up)
 	return table;
 }
 
-static _Noreturn void run(
+static _Noreturn void run_file_job(
 	const struct root *root, int fd, uint64_t call, job_function function, const void *request)
 {
 	struct root own = *root;
@@ -232,7 +232,7 @@ static int start_file_job(struct job_table *table, const struct root *root, stru
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		run(root, write_end, wanted.call, function, request);
+		run_file_job(root, write_end, wanted.call, function, request);
 	*job = wanted;
 	job->pid = pid;
 	channel_init(&job->results, TAKE_FD(read_end), -1, 0);
