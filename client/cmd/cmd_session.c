@@ -419,7 +419,7 @@ static const struct action {
 	{"end", 1, 1, false, true, end_session},
 };
 
-static int act(const struct action *action, const struct invocation *invocation)
+static int act_on_session(const struct action *action, const struct invocation *invocation)
 {
 	_cleanup_session_ struct session session = {0};
 	_cleanup_free_ char *id = NULL;
@@ -439,7 +439,7 @@ static int run_session(const struct invocation *invocation)
 		if (strcmp(invocation->argv[0], actions[i].name) == 0 &&
 			invocation->argc > actions[i].least &&
 			invocation->argc - 1 <= actions[i].most)
-			return act(&actions[i], invocation);
+			return act_on_session(&actions[i], invocation);
 	operands_complain(&cloister_program, &command_session.help);
 	return STATUS_USAGE;
 }

@@ -385,7 +385,7 @@ static const struct action {
 	{"remove", 1, remove_managed},
 };
 
-static int act(const struct action *action, const struct invocation *invocation)
+static int act_on_workspace(const struct action *action, const struct invocation *invocation)
 {
 	_cleanup_session_ struct session session = {0};
 
@@ -399,7 +399,7 @@ static int run_workspace(const struct invocation *invocation)
 	for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
 		if (strcmp(invocation->argv[0], actions[i].name) == 0 &&
 			invocation->argc == actions[i].operands + 1)
-			return act(&actions[i], invocation);
+			return act_on_workspace(&actions[i], invocation);
 	operands_complain(&cloister_program, &command_workspace.help);
 	return STATUS_USAGE;
 }

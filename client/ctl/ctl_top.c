@@ -157,7 +157,7 @@ static void show_help(void)
 }
 
 /* Returns 1 to quit, 0 to go on, or the error of the connection. */
-static int act(struct cloister *cloister, struct top *top, int key)
+static int act_on_key(struct cloister *cloister, struct top *top, int key)
 {
 	if (key != ERR && key != KEY_RESIZE)
 		say(top, NULL);
@@ -210,7 +210,7 @@ static int loop(struct cloister *cloister, struct top *top)
 		if (r < 0)
 			break;
 		top_draw(top, NULL);
-		r = act(cloister, top, getch());
+		r = act_on_key(cloister, top, getch());
 	}
 	return r;
 }

@@ -77,7 +77,7 @@ static void forward(struct client *client, const struct jsonrpc_request *request
 		(void)workspace_forward(workspace, port, ipv6, fd);
 }
 
-static void act(struct client *client, const struct jsonrpc_request *request,
+static void act_on_forward(struct client *client, const struct jsonrpc_request *request,
 	struct workspace *workspace, int64_t port)
 {
 	enum listens where = LISTENS_UNKNOWN;
@@ -128,6 +128,6 @@ void method_workspace_forward(struct client *client, struct jsonrpc_request *req
 	workspace = agent_hold_or_answer(client, request, name);
 	if (!workspace)
 		return;
-	act(client, request, workspace, port);
+	act_on_forward(client, request, workspace, port);
 	workspace_release(workspace);
 }

@@ -94,7 +94,7 @@ void shared_fd_put_buffer(struct shared_fd *shared)
 	shared->buffer = NULL;
 }
 
-static void act(struct shared_fd *shared)
+static void act_on_shared_fd(struct shared_fd *shared)
 {
 	size_t size = shared->pipe_size;
 	ssize_t result;
@@ -152,7 +152,7 @@ void *shared_fd_thread(void *context)
 		if (shared->op == OP_CLOSE)
 			close_now(shared);
 		else
-			act(shared);
+			act_on_shared_fd(shared);
 	}
 	threads->n_threads--;
 	pthread_mutex_unlock(&shared_fd_mutex);

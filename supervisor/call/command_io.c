@@ -226,7 +226,7 @@ static bool drain_all(struct command_io *io)
 }
 
 /* One slice. */
-static void act(void *context)
+static void act_on_command_io(void *context)
 {
 	struct command_output *output = context;
 	struct command_io *io = output->io;
@@ -280,7 +280,7 @@ static int make_output(struct event_base *base, struct pipe_stock *pipes, struct
 
 	if (r < 0)
 		return r;
-	output->share = (struct loop_share_task){.act = act, .context = output};
+	output->share = (struct loop_share_task){.act = act_on_command_io, .context = output};
 	timer_init(&output->again, on_command_readable, output);
 	r = shared_fd_new(io->limits.share->threads, io->limits.sum, fd, &shared_calls, output,
 		&output->pipe);

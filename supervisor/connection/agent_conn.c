@@ -546,7 +546,7 @@ static void read_and_act(struct agent_conn *conn)
 }
 
 /* The connection's slice of the loop. */
-static void act(void *context)
+static void act_on_agent_conn(void *context)
 {
 	struct agent_conn *conn = context;
 	bool ready = conn->ready;
@@ -616,7 +616,7 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 			.wanted = LIMIT_UNREAD_LINE_BYTES,
 			.act = on_room,
 			.context = conn};
-	conn->share = (struct loop_share_task){.act = act, .context = conn};
+	conn->share = (struct loop_share_task){.act = act_on_agent_conn, .context = conn};
 	timer_init(&conn->check, on_check, conn);
 	conn->end = event_new(service->base, -1, 0, on_end, conn);
 	peer_credentials_done(peer);

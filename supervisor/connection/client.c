@@ -507,7 +507,7 @@ static void refuse_client_request(struct client *client, const struct jsonrpc_re
 }
 
 /* Returns whether the method has seen the request. */
-static bool act(struct client *client, struct jsonrpc_request *request,
+static bool act_on_request(struct client *client, struct jsonrpc_request *request,
 	const struct endpoint_method *method)
 {
 	const char *unknown = NULL;
@@ -634,7 +634,7 @@ void client_line(struct client *client, struct text line)
 		client->request_left = memory_for_more(client, memory, request.memory);
 		client->errors = method ? method->errors : NULL;
 		client->speaks_mcp |= client->errors != NULL;
-		if (!act(client, &request, method) && method && method->has_payload)
+		if (!act_on_request(client, &request, method) && method && method->has_payload)
 			lose_line(client);
 		client->errors = NULL;
 		jsonrpc_request_free(&request);

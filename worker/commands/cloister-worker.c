@@ -67,7 +67,8 @@ static int receive_worker_frames(struct channel *channel, struct command_table *
 	return r;
 }
 
-static int act(struct channel *channel, struct command_table *table, const struct pollfd *poll_fds)
+static int act_on_worker_events(
+	struct channel *channel, struct command_table *table, const struct pollfd *poll_fds)
 {
 	struct signalfd_siginfo info;
 	int r = 0;
@@ -99,7 +100,7 @@ static int serve(
 		if (n == 0)
 			r = command_table_idle(table);
 		if (n > 0)
-			r = act(channel, table, poll_fds);
+			r = act_on_worker_events(channel, table, poll_fds);
 		if (n > 0 && r == 0 && poll_fds[WAKE_CALL].revents & POLLIN)
 			unotify_answer(notify);
 	}

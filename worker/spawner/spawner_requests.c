@@ -73,9 +73,9 @@ struct asked {
  * sockets, or -errno. If @ret_start is set, the work goes on and the answer follows when it has
  * ended.
  */
-static int act(const struct cell_maker *maker, const struct asked *asked, struct place *place,
-	int *ret_pidfds, struct cell_sockets *ret_network, struct cell_start **ret_start,
-	const char **ret_step)
+static int act_on_asked(const struct cell_maker *maker, const struct asked *asked,
+	struct place *place, int *ret_pidfds, struct cell_sockets *ret_network,
+	struct cell_start **ret_start, const char **ret_step)
 {
 	const struct spawner_open *request = &asked->request;
 
@@ -175,7 +175,7 @@ static void perform(struct asked *asked, struct place *place)
 	unsigned n_fds = kind->n_pidfds;
 	const char *step;
 
-	r = act(&asked->spawner->maker, asked, place, fds, &network, &start, &step);
+	r = act_on_asked(&asked->spawner->maker, asked, place, fds, &network, &start, &step);
 	if (r < 0) {
 		answer_failure(asked, step, r);
 		return;
