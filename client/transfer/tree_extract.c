@@ -143,7 +143,7 @@ static int fail_extract(struct tree_extract *tree, const char *path, int error)
 	return is_fatal(error) ? error : 0;
 }
 
-static int open_directory(int parent, const char *name)
+static int open_extract_directory(int parent, const char *name)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -187,11 +187,11 @@ static int enter_extracted(struct tree_extract *tree, const char *name, enum mis
 
 	if (tree->depth == LIMIT_TREE_DEPTH)
 		return -ENAMETOOLONG;
-	*level = (struct level){.fd = open_directory(parent, name)};
+	*level = (struct level){.fd = open_extract_directory(parent, name)};
 	if (level->fd == -ENOENT && missing != MISSING_FAILS) {
 		int r = make_missing(tree, name, missing);
 
-		level->fd = r < 0 ? r : open_directory(parent, name);
+		level->fd = r < 0 ? r : open_extract_directory(parent, name);
 	}
 	if (level->fd < 0)
 		return level->fd;

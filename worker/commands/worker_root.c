@@ -134,7 +134,7 @@ int root_bind_system(void *context)
  * Opens the directory @path (absolute) of the new root. Creates missing directories, except in a
  * rootfs: there root_make_points() has made what is made.
  */
-static int open_directory(const struct worker_setup *setup, const char *path, int *ret_fd)
+static int open_root_directory(const struct worker_setup *setup, const char *path, int *ret_fd)
 {
 	_cleanup_close_ int current = fcntl(setup->root, F_DUPFD_CLOEXEC, 0);
 	char name[NAME_MAX + 1];
@@ -192,7 +192,7 @@ static int show_certificates(const struct worker_setup *setup)
 
 		if (host < 0 || faccessat(host, shown[i].name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		r = open_directory(setup, shown[i].directory, &directory);
+		r = open_root_directory(setup, shown[i].directory, &directory);
 		if (r == 0)
 			r = show_host_path(directory, host, shown[i].name);
 	}
@@ -257,7 +257,7 @@ int root_show_processors(void *context)
 
 	if (is_rootfs(setup) || access("/sys/devices/system/cpu", F_OK) < 0)
 		return 0;
-	r = open_directory(setup, path, &system);
+	r = open_root_directory(setup, path, &system);
 	return r < 0 ? r : show_host_paths(system, path, names, ARRAY_SIZE(names));
 }
 
@@ -272,7 +272,7 @@ int root_show_nothing(void *context)
 		return 0;
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++) {
 		close_fd(&directory);
-		r = open_directory(setup, names[i], &directory);
+		r = open_root_directory(setup, names[i], &directory);
 	}
 	if (r < 0)
 		return r;
@@ -288,7 +288,7 @@ int root_show_packages(void *context)
 
 	if (is_rootfs(setup) || host < 0 || faccessat(host, "dpkg", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	r = open_directory(setup, "/var/lib", &lib);
+	r = open_root_directory(setup, "/var/lib", &lib);
 	return r < 0 ? r : show_host_path(lib, host, "dpkg");
 }
 
@@ -309,7 +309,7 @@ static int attach_private(const struct worker_setup *setup, int private, const c
 	r = mount_clone(private, name, 0, &mount_fd);
 	if (r < 0)
 		return r;
-	r = open_directory(setup, path, &target);
+	r = open_root_directory(setup, path, &target);
 	/* A rootfs that lacks the directory goes without it. */
 	if (r == -ENOENT && is_rootfs(setup))
 		return 0;
@@ -329,7 +329,7 @@ static int open_file(const struct worker_setup *setup, const char *path, int *re
 	int r;
 
 	snprintf(directory, sizeof(directory), "%.*s", (int)(name - path), path);
-	r = open_directory(setup, directory, &parent);
+	r = open_root_directory(setup, directory, &parent);
 	if (r < 0)
 		return r;
 	fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -355,7 +355,7 @@ static int bind_readonly(const struct worker_setup *setup, const char *path)
 		return host;
 	r = mount_clone(host, "", SYSTEM_ATTRIBUTES, &mount_fd);
 	if (r == 0)
-		r = is_directory ? open_directory(setup, path, &target)
+		r = is_directory ? open_root_directory(setup, path, &target)
 				 : open_file(setup, path, &target);
 	return r < 0 ? r : mount_attach_over(mount_fd, target);
 }
@@ -410,7 +410,7 @@ int root_make_private(void *context)
 		0755, setup->tmp_bytes, LIMIT_TMP_INODES, PRIVATE_ATTRIBUTES, &private);
 
 	if (r == 0)
-		r = open_directory(setup, "/dev", &dev);
+		r = open_root_directory(setup, "/dev", &dev);
 	if (r == 0)
 		r = mount_attach_over(private, dev);
 	/* A rootfs keeps its own /var/tmp. */
@@ -455,7 +455,7 @@ static int attach_kept(struct worker_setup *setup, int kept)
 	int r = mount_confine_tree(kept, PRIVATE_ATTRIBUTES);
 
 	if (r == 0)
-		r = open_directory(setup, "/tmp", &target);
+		r = open_root_directory(setup, "/tmp", &target);
 	if (r == 0)
 		r = mount_attach_over(kept, target);
 	if (r == 0 && is_rootfs(setup) && setup->keeps_home)
@@ -511,7 +511,7 @@ int root_attach_home(void *context)
 	if (setup->keeps_home) {
 		r = mount_confine_tree(FD_WORKER_HOME, WORKSPACE_ATTRIBUTES);
 		if (r == 0)
-			r = open_directory(setup, setup->home, &target);
+			r = open_root_directory(setup, setup->home, &target);
 		if (r == 0)
 			r = mount_attach_over(FD_WORKER_HOME, target);
 		/* A rootfs that lacks /run goes without a home. */
@@ -585,7 +585,7 @@ int root_make_dev(void *context)
 {
 	struct worker_setup *setup = context;
 	_cleanup_close_ int private = -1, shm_directory = -1, shm = -1, dev = -1, target = -1;
-	int r = open_directory(setup, "/dev", &private);
+	int r = open_root_directory(setup, "/dev", &private);
 
 	if (r == 0)
 		r = mount_make_directory(private, "shm", 01777, &shm_directory);
@@ -596,7 +596,7 @@ int root_make_dev(void *context)
 	if (r == 0)
 		r = mount_new_tmpfs(0755, ROOT_BYTES, ROOT_INODES, DEVICE_ATTRIBUTES, &dev);
 	if (r == 0)
-		r = open_directory(setup, "/dev", &target);
+		r = open_root_directory(setup, "/dev", &target);
 	if (r == 0)
 		r = mount_attach_over(dev, target);
 	return r < 0 ? r : fill_dev(dev, shm);
@@ -609,7 +609,7 @@ int root_mount_proc(void *context)
 	int r = mount_new_proc(false, &proc);
 
 	if (r == 0)
-		r = open_directory(setup, "/proc", &target);
+		r = open_root_directory(setup, "/proc", &target);
 	return r < 0 ? r : mount_attach_over(proc, target);
 }
 
@@ -648,7 +648,7 @@ static int pin_first_component(const struct worker_setup *setup, int *ret_pin)
 			/* the component is the workspace itself and becomes a mount point anyway */
 			return 0;
 		snprintf(name, sizeof(name), "%.*s", (int)first, below);
-		r = open_directory(setup, writable[i], &parent);
+		r = open_root_directory(setup, writable[i], &parent);
 		if (r == 0)
 			r = mount_make_directory(parent, name, 0755, &directory);
 		if (r == 0)
@@ -678,7 +678,7 @@ int root_attach_workspace(void *context)
 	if (r == 0)
 		r = pin_first_component(setup, &pin);
 	if (r == 0)
-		r = open_directory(setup, setup->visible, &target);
+		r = open_root_directory(setup, setup->visible, &target);
 	if (r == 0)
 		r = mount_attach_over(FD_WORKER_TREE, target);
 	if (r == 0 && pin >= 0)

@@ -22,7 +22,7 @@
 #define MARK_BYTES     (NAME_BYTES_MAX + sizeof(MARK))
 
 /* Opens the directory that holds the tenant's workspaces. */
-static int open_directory(int managed_fd, const struct tenant *tenant, bool create)
+static int open_managed_directory(int managed_fd, const struct tenant *tenant, bool create)
 {
 	const char *name = tenant->any_root ? "." : tenant->name;
 	int fd;
@@ -132,7 +132,7 @@ enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct
 				       : "This tenant may not have managed workspaces");
 	memcpy(name_string, name.data, name.len);
 	name_string[name.len] = '\0';
-	directory = open_directory(managed_fd, tenant, create);
+	directory = open_managed_directory(managed_fd, tenant, create);
 	if (directory >= 0 && create) {
 		enum tool_error error =
 			make_root(managed_fd, tenant, directory, name_string, wish, ret_refusal);
@@ -155,7 +155,7 @@ int managed_list(int managed_fd, const struct tenant *tenant, DIR **ret)
 		*ret = NULL;
 		return 0;
 	}
-	tenant_fd = open_directory(managed_fd, tenant, false);
+	tenant_fd = open_managed_directory(managed_fd, tenant, false);
 	if (tenant_fd < 0 && tenant_fd != -ENOENT)
 		return tenant_fd;
 	if (tenant_fd < 0) {
@@ -207,7 +207,7 @@ static int each_name(int managed_fd, const struct tenant *tenant, const char *pr
 
 int managed_directory_make(int managed_fd, const struct tenant *tenant)
 {
-	int fd = open_directory(managed_fd, tenant, true);
+	int fd = open_managed_directory(managed_fd, tenant, true);
 
 	if (fd < 0)
 		return fd;
@@ -217,7 +217,7 @@ int managed_directory_make(int managed_fd, const struct tenant *tenant)
 
 int managed_add(int managed_fd, const struct tenant *tenant, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, true);
+	_cleanup_close_ int directory = open_managed_directory(managed_fd, tenant, true);
 
 	if (directory < 0)
 		return directory;
@@ -229,7 +229,7 @@ int managed_add(int managed_fd, const struct tenant *tenant, const char *name)
 
 int managed_set_root(int managed_fd, const struct tenant *tenant, const char *name, bool is_root)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, true);
+	_cleanup_close_ int directory = open_managed_directory(managed_fd, tenant, true);
 	struct stat stat_buf;
 
 	if (directory < 0)
@@ -250,7 +250,7 @@ static bool is_root(int directory, const char *name)
 
 bool managed_is_root(int managed_fd, const struct tenant *tenant, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	_cleanup_close_ int directory = open_managed_directory(managed_fd, tenant, false);
 
 	return directory >= 0 && is_root(directory, name);
 }
@@ -262,7 +262,7 @@ bool managed_is_root_in(DIR *directory, const char *name)
 
 int managed_directory(int managed_fd, const struct tenant *tenant)
 {
-	return open_directory(managed_fd, tenant, false);
+	return open_managed_directory(managed_fd, tenant, false);
 }
 
 int managed_each(int managed_fd, const struct tenant *tenant,
@@ -311,7 +311,7 @@ int managed_created_in(DIR *directory, const char *name, time_t *ret)
 
 int managed_remove(int managed_fd, const struct tenant *tenant, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	_cleanup_close_ int directory = open_managed_directory(managed_fd, tenant, false);
 
 	if (directory < 0)
 		return directory;
@@ -326,7 +326,7 @@ int managed_remove(int managed_fd, const struct tenant *tenant, const char *name
 int managed_put_away(int managed_fd, const struct tenant *tenant, const char *name,
 	char ret_aside[MANAGED_ASIDE_BYTES])
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	_cleanup_close_ int directory = open_managed_directory(managed_fd, tenant, false);
 	static unsigned long last;
 	struct timespec now;
 	int r;
@@ -347,7 +347,7 @@ int managed_put_away(int managed_fd, const struct tenant *tenant, const char *na
 
 bool managed_unmark(int managed_fd, const struct tenant *tenant, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	_cleanup_close_ int directory = open_managed_directory(managed_fd, tenant, false);
 	char mark[MARK_BYTES];
 
 	snprintf(mark, sizeof(mark), MARK "%s", name);
@@ -356,7 +356,7 @@ bool managed_unmark(int managed_fd, const struct tenant *tenant, const char *nam
 
 bool managed_exists(int managed_fd, const struct tenant *tenant, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	_cleanup_close_ int directory = open_managed_directory(managed_fd, tenant, false);
 	struct stat stat_buf;
 
 	return directory >= 0 && fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
@@ -364,7 +364,7 @@ bool managed_exists(int managed_fd, const struct tenant *tenant, const char *nam
 
 void managed_forget_root(int managed_fd, const struct tenant *tenant, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	_cleanup_close_ int directory = open_managed_directory(managed_fd, tenant, false);
 
 	if (directory >= 0)
 		(void)set_root(directory, name, false);

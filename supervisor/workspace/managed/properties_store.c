@@ -24,7 +24,7 @@
 #define NEW ".new-" /* no name of a workspace begins with '.' */
 
 /* Opens the directory of the tenant's files. */
-static int open_directory(int managed_fd, const struct tenant *tenant, bool make)
+static int open_properties_directory(int managed_fd, const struct tenant *tenant, bool make)
 {
 	const char *name = tenant_directory(tenant);
 	_cleanup_close_ int all = -1;
@@ -85,7 +85,7 @@ static int load(int directory, const char *name, struct properties *ret)
 int properties_load(
 	int managed_fd, const struct tenant *tenant, const char *name, struct properties *ret)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	_cleanup_close_ int directory = open_properties_directory(managed_fd, tenant, false);
 
 	if (directory >= 0)
 		return load(directory, name, ret);
@@ -133,7 +133,7 @@ int properties_save(int managed_fd, const struct tenant *tenant, const char *nam
 
 	if (properties_are_none(properties))
 		return properties_forget(managed_fd, tenant, name);
-	directory = open_directory(managed_fd, tenant, true);
+	directory = open_properties_directory(managed_fd, tenant, true);
 	if (directory < 0)
 		return directory;
 	snprintf(new, sizeof(new), NEW "%s", name);
@@ -147,7 +147,7 @@ int properties_save(int managed_fd, const struct tenant *tenant, const char *nam
 
 int properties_forget(int managed_fd, const struct tenant *tenant, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, false);
+	_cleanup_close_ int directory = open_properties_directory(managed_fd, tenant, false);
 
 	if (directory < 0)
 		return directory == -ENOENT ? 0 : directory;
@@ -156,7 +156,7 @@ int properties_forget(int managed_fd, const struct tenant *tenant, const char *n
 
 int properties_list(int managed_fd, const struct tenant *tenant, DIR **ret)
 {
-	int fd = open_directory(managed_fd, tenant, false);
+	int fd = open_properties_directory(managed_fd, tenant, false);
 
 	*ret = NULL;
 	if (fd < 0)

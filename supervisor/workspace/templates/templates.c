@@ -27,7 +27,8 @@ const char *tenant_directory(const struct tenant *tenant)
 }
 
 /* Opens the directory of the tenant's templates, or of its managed workspaces. */
-static int open_directory(int managed_fd, const struct tenant *tenant, bool template, bool make)
+static int open_templates_directory(
+	int managed_fd, const struct tenant *tenant, bool template, bool make)
 {
 	_cleanup_close_ int all = -1;
 	const char *name = tenant_directory(tenant);
@@ -48,7 +49,7 @@ static int open_directory(int managed_fd, const struct tenant *tenant, bool temp
 
 static bool exists(int managed_fd, const struct tenant *tenant, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(managed_fd, tenant, true, false);
+	_cleanup_close_ int directory = open_templates_directory(managed_fd, tenant, true, false);
 	struct stat stat_buf;
 
 	return directory >= 0 && fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
@@ -144,7 +145,7 @@ static int64_t made_ms(int directory, const char *name)
 int templates_each(const struct workspaces *all, const struct tenant *tenant,
 	void (*each)(void *context, const struct template_info *info), void *context)
 {
-	_cleanup_close_ int fd = open_directory(all->managed_fd, tenant, true, false);
+	_cleanup_close_ int fd = open_templates_directory(all->managed_fd, tenant, true, false);
 	struct uses uses = {0};
 	const struct dirent *entry;
 	DIR *directory;
@@ -168,7 +169,7 @@ int templates_each(const struct workspaces *all, const struct tenant *tenant,
 
 void templates_measure(const struct workspaces *all, const struct tenant *tenant)
 {
-	_cleanup_close_ int fd = open_directory(all->managed_fd, tenant, true, false);
+	_cleanup_close_ int fd = open_templates_directory(all->managed_fd, tenant, true, false);
 	DIR *directory = fd < 0 ? NULL : directory_read(fd, ".");
 	const struct dirent *entry;
 	uint64_t sum = 0;
@@ -192,7 +193,7 @@ void templates_measure(const struct workspaces *all, const struct tenant *tenant
 void template_measured(
 	const struct workspaces *all, const struct tenant *tenant, struct text name, uint64_t bytes)
 {
-	_cleanup_close_ int fd = open_directory(all->managed_fd, tenant, true, false);
+	_cleanup_close_ int fd = open_templates_directory(all->managed_fd, tenant, true, false);
 	char string[LIMIT_TEMPLATE_NAME_BYTES + 1];
 
 	/* It may have been removed meanwhile, and another one made. */
@@ -205,7 +206,7 @@ void template_measured(
 
 size_t templates_count(int managed_fd, const struct tenant *tenant)
 {
-	_cleanup_close_ int fd = open_directory(managed_fd, tenant, true, false);
+	_cleanup_close_ int fd = open_templates_directory(managed_fd, tenant, true, false);
 	DIR *directory = fd < 0 ? NULL : directory_read(fd, ".");
 	const struct dirent *entry;
 	size_t n = 0;
@@ -246,7 +247,8 @@ int unfinished_make(const struct workspaces *all, const struct tenant *tenant, b
 	struct unfinished *ret)
 {
 	static unsigned long last;
-	_cleanup_close_ int directory = open_directory(all->managed_fd, tenant, template, true);
+	_cleanup_close_ int directory =
+		open_templates_directory(all->managed_fd, tenant, template, true);
 	struct timespec now;
 	int r;
 
@@ -264,7 +266,8 @@ int unfinished_make(const struct workspaces *all, const struct tenant *tenant, b
 int unfinished_name(const struct workspaces *all, const struct tenant *tenant, bool template,
 	const struct unfinished *unfinished, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(all->managed_fd, tenant, template, false);
+	_cleanup_close_ int directory =
+		open_templates_directory(all->managed_fd, tenant, template, false);
 
 	if (directory < 0)
 		return directory;
@@ -275,7 +278,7 @@ int unfinished_name(const struct workspaces *all, const struct tenant *tenant, b
 
 static void forget_size(const struct workspaces *all, const struct tenant *tenant, const char *name)
 {
-	_cleanup_close_ int fd = open_directory(all->managed_fd, tenant, true, false);
+	_cleanup_close_ int fd = open_templates_directory(all->managed_fd, tenant, true, false);
 
 	if (fd >= 0)
 		template_size_forget(fd, name);
@@ -300,7 +303,8 @@ int template_name(const struct workspaces *all, const struct tenant *tenant,
 bool unfinished_has_id(const struct workspaces *all, const struct tenant *tenant,
 	const struct unfinished *unfinished)
 {
-	_cleanup_close_ int directory = open_directory(all->managed_fd, tenant, false, false);
+	_cleanup_close_ int directory =
+		open_templates_directory(all->managed_fd, tenant, false, false);
 	struct stat stat_buf;
 
 	return directory >= 0 &&
@@ -317,7 +321,8 @@ void unfinished_drop(const struct workspaces *all, const struct tenant *tenant, 
 /* Moves the template to a name that only a tree to be cleared has. */
 static int put_aside(const struct workspaces *all, const struct tenant *tenant, const char *name)
 {
-	_cleanup_close_ int directory = open_directory(all->managed_fd, tenant, true, false);
+	_cleanup_close_ int directory =
+		open_templates_directory(all->managed_fd, tenant, true, false);
 	struct unfinished aside;
 	int r = unfinished_make(all, tenant, true, &aside);
 

@@ -83,7 +83,7 @@ static bool is_our_fault(int r)
 }
 
 /* Opens a directory. -ENOENT: there is none of that name. */
-static int open_directory(int dirfd, const char *name, int flags)
+static int open_diff_directory(int dirfd, const char *name, int flags)
 {
 	int fd = dirfd < 0 ? dirfd : openat(dirfd, name, flags | DIRECTORY_FLAGS);
 
@@ -108,7 +108,7 @@ static void leave_place(struct diff *diff)
 /* Opens the directory at the first @len bytes of the path below @root. */
 static int descend(struct diff *diff, int root, size_t len)
 {
-	int fd = open_directory(root, ".", O_PATH);
+	int fd = open_diff_directory(root, ".", O_PATH);
 	size_t at = 0;
 
 	while (fd >= 0 && at < len) {
@@ -118,7 +118,7 @@ static int descend(struct diff *diff, int root, size_t len)
 		int below;
 
 		diff->path[next] = '\0';
-		below = open_directory(fd, diff->path + at, O_PATH);
+		below = open_diff_directory(fd, diff->path + at, O_PATH);
 		diff->path[next] = kept;
 		close(fd);
 		fd = below;
@@ -208,7 +208,7 @@ static int layers_tell(const struct diff *diff, const char *name)
 
 	for (size_t i = 0; i < diff->n_layers; i++) {
 		int dirfd = diff->place.layers[i];
-		_cleanup_close_ int fd = open_directory(dirfd, name, O_RDONLY);
+		_cleanup_close_ int fd = open_diff_directory(dirfd, name, O_RDONLY);
 		struct stat st;
 
 		if (fd == -ENOENT &&
@@ -266,7 +266,7 @@ static int add_entries(struct diff *diff, const char *name, size_t len, enum how
 	}
 	like.how = how;
 	for (size_t i = 0; r >= 0 && i < n; i++) {
-		int fd = open_directory(dirfds[i], name, O_RDONLY);
+		int fd = open_diff_directory(dirfds[i], name, O_RDONLY);
 
 		if (is_our_fault(fd))
 			r = fd;
@@ -554,7 +554,7 @@ static int open_layers(struct diff *diff, int layers)
 		if (diff->n_layers == LIMIT_LAYERS)
 			r = -EBADMSG;
 		else
-			r = open_directory(layers, entry->d_name, O_PATH);
+			r = open_diff_directory(layers, entry->d_name, O_PATH);
 		if (r < 0)
 			break;
 		diff->layers[diff->n_layers++] = r;
@@ -570,10 +570,10 @@ static int open_views(struct diff *diff, const struct root *root)
 
 	snprintf(name, sizeof(name), LAYERS_VIEW "%u", diff->request->since);
 	diff->views[BEFORE] =
-		root->layers < 0 ? -ENOENT : open_directory(root->layers, name, O_PATH);
+		root->layers < 0 ? -ENOENT : open_diff_directory(root->layers, name, O_PATH);
 	if (diff->views[BEFORE] < 0)
 		return diff->views[BEFORE];
-	diff->views[AFTER] = open_directory(root->fd, ".", O_PATH);
+	diff->views[AFTER] = open_diff_directory(root->fd, ".", O_PATH);
 	return diff->views[AFTER] < 0 ? diff->views[AFTER] : open_layers(diff, root->layers);
 }
 

@@ -46,7 +46,7 @@ static const char *read_path(int fd, const char *prefix, char text[FILE_SIZE])
 	return text + skipped;
 }
 
-static enum tool_error open_directory(const struct root *root, const char *path, int *ret_fd)
+static enum tool_error open_git_directory(const struct root *root, const char *path, int *ret_fd)
 {
 	return root_open(root, text_from(path), O_PATH | O_DIRECTORY, ret_fd, NULL);
 }
@@ -78,7 +78,7 @@ static enum tool_error follow_dot_git(
 		return TOOL_NOT_A_REGULAR_FILE;
 	name = read_path(fd, GITDIR, text);
 	error = name && name[0] ? join(from, name, path) : TOOL_NOT_FOUND;
-	return error == TOOL_OK ? open_directory(root, path, ret_own) : error;
+	return error == TOOL_OK ? open_git_directory(root, path, ret_own) : error;
 }
 
 /*
@@ -96,7 +96,7 @@ static enum tool_error open_common(
 	if (fd < 0)
 		return TOOL_OK;
 	error = join(text_from(path), read_path(fd, "", text), common);
-	return error == TOOL_OK ? open_directory(root, common, ret_common) : error;
+	return error == TOOL_OK ? open_git_directory(root, common, ret_common) : error;
 }
 
 /* What git demands of a git directory; what HEAD says is not looked at. */

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int open_directory(int dir, const char *name, struct stat *ret_st)
+static int open_made_directory(int dir, const char *name, struct stat *ret_st)
 {
 	_cleanup_close_ int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
@@ -70,7 +70,7 @@ int made_dirs_make(struct made_dirs *made, int dir, const char *name)
 	if (r < 0 && r != -EEXIST)
 		return r;
 	/* The tenant may have replaced it already, so it is checked like any other component. */
-	fd = open_directory(dir, name, &st);
+	fd = open_made_directory(dir, name, &st);
 	if (r == -EEXIST)
 		return fd;
 	if (fd < 0) {
@@ -94,7 +94,7 @@ void made_dirs_undo(struct made_dirs *made)
 	for (; depth < made->count; depth++) {
 		struct stat st;
 
-		dirs[depth + 1] = open_directory(dirs[depth], name, &st);
+		dirs[depth + 1] = open_made_directory(dirs[depth], name, &st);
 		if (dirs[depth + 1] < 0)
 			break;
 		if (!is_inode(&st, &made->inodes[depth])) {

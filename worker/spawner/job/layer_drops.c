@@ -30,7 +30,7 @@ static struct layer_drops *drops_of(const struct job *job)
 	return job->queue->owner;
 }
 
-static int open_directory(int parent, const char *name, int flags)
+static int open_dropped_directory(int parent, const char *name, int flags)
 {
 	int fd = openat(parent, name, flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -63,7 +63,7 @@ static bool is_dropped(const char *path)
 static int open_parent(
 	const struct layer_drops *drops, const struct layer_drop *drop, const char **ret_name)
 {
-	_cleanup_close_ int tenant = open_directory(drops->managed, drop->tenant, O_PATH);
+	_cleanup_close_ int tenant = open_dropped_directory(drops->managed, drop->tenant, O_PATH);
 	const char *slash = strchr(drop->path, '/');
 	char layers[NAME_MAX + 1];
 
@@ -71,13 +71,13 @@ static int open_parent(
 	if (tenant < 0 || !slash)
 		return TAKE_FD(tenant);
 	snprintf(layers, sizeof(layers), "%.*s", (int)(slash - drop->path), drop->path);
-	return open_directory(tenant, layers, O_PATH);
+	return open_dropped_directory(tenant, layers, O_PATH);
 }
 
 /* Starts a home cleaner for a part of a layer. */
 static pid_t sweep_part(struct layer_drop *drop, int layer, const char *name)
 {
-	_cleanup_close_ int fd = open_directory(layer, name, O_RDONLY);
+	_cleanup_close_ int fd = open_dropped_directory(layer, name, O_RDONLY);
 	struct stat stat_buf;
 	pid_t pid;
 
@@ -95,7 +95,7 @@ static pid_t sweep_part(struct layer_drop *drop, int layer, const char *name)
 
 static DIR *read_directory(int parent, const char *name)
 {
-	int fd = open_directory(parent, name, O_RDONLY);
+	int fd = open_dropped_directory(parent, name, O_RDONLY);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
 
 	if (!directory)

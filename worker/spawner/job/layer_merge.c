@@ -105,7 +105,7 @@ static void close_level(struct work *work)
 	close_fd(&level->to);
 }
 
-static int open_directory(int parent, const char *name, DIR **ret)
+static int open_merged_directory(int parent, const char *name, DIR **ret)
 {
 	DIR *directory = directory_read(parent, name);
 
@@ -130,9 +130,9 @@ static int enter_merge_level(
 	*level = (struct level){.to = to, .is_opaque = opaque};
 	work->depth++;
 	if (high >= 0)
-		r = open_directory(high, name, &level->high);
+		r = open_merged_directory(high, name, &level->high);
 	if (r == 0 && low >= 0)
-		r = open_directory(low, name, &level->low);
+		r = open_merged_directory(low, name, &level->low);
 	if (r < 0 || (!level->high && !level->low))
 		return r < 0 ? r : -ENOENT;
 	level->from = dirfd(level->high ? level->high : level->low);
@@ -164,7 +164,7 @@ static int merge_directory(
 		hides = true;
 		low = -1;
 	}
-	r = in_high && low >= 0 ? open_directory(high, name, &upper) : 0;
+	r = in_high && low >= 0 ? open_merged_directory(high, name, &upper) : 0;
 	if (r < 0)
 		return r;
 	if (upper && is_opaque(dirfd(upper)))
