@@ -102,7 +102,7 @@ static int take_duration(int64_t *ret_ms)
 	return -EINVAL;
 }
 
-static int take_number(const char *option, int64_t most, int64_t *ret)
+static int take_cli_number(const char *option, int64_t most, int64_t *ret)
 {
 	char *end;
 	long long number;
@@ -121,7 +121,7 @@ static int take_number(const char *option, int64_t most, int64_t *ret)
 static int take_port(struct invocation *invocation)
 {
 	int64_t port = 0;
-	int r = take_number("--port", UINT16_MAX, &port);
+	int r = take_cli_number("--port", UINT16_MAX, &port);
 
 	invocation->port = (int)port;
 	return r;
@@ -265,7 +265,7 @@ static int take_option(int option, void *context)
 		json_put(invocation->options, "name", json_object_new_string(optarg));
 		return 0;
 	case 'F':
-		return take_number("--after", INT64_MAX, &invocation->after);
+		return take_cli_number("--after", INT64_MAX, &invocation->after);
 	case 'P':
 		return take_port(invocation);
 	case 'C':
@@ -289,7 +289,8 @@ static int take_option(int option, void *context)
 		invocation->patch = optarg;
 		return 0;
 	case 'D':
-		return take_number("--since", (int64_t)LIMIT_LAYER_NUMBER + 1, &invocation->since);
+		return take_cli_number(
+			"--since", (int64_t)LIMIT_LAYER_NUMBER + 1, &invocation->since);
 	case 'U':
 		invocation->as_patch = true;
 		return 0;

@@ -90,12 +90,12 @@ static const struct egress_tenant defaults = {
 };
 static_assert(offsetof(struct egress_tenant, name) == 0, "as tenant_sections.h has it");
 
-static void begin_file(struct config_reader *reader)
+static void begin_egress_config_file(struct config_reader *reader)
 {
 	((struct draft *)reader->context)->tenants.current = NULL;
 }
 
-static void begin_section(struct config_reader *reader, const char *name)
+static void begin_egress_config_section(struct config_reader *reader, const char *name)
 {
 	struct draft *draft = reader->context;
 
@@ -104,7 +104,7 @@ static void begin_section(struct config_reader *reader, const char *name)
 }
 
 /* Takes the next word of @text, which are separated by blanks. */
-static struct text take_word(struct text *text)
+static struct text take_policy_word(struct text *text)
 {
 	struct text word = {0};
 
@@ -126,7 +126,7 @@ static void add_rules(struct config_reader *reader, struct rules *rules, const c
 		rules_done(rules);
 	*file = reader->file;
 	from = rules->count;
-	while ((word = take_word(&rest)).len > 0)
+	while ((word = take_policy_word(&rest)).len > 0)
 		if (rules_add(rules, word, strcmp(key, "egress_deny") == 0, &draft->sets, why,
 			    sizeof(why)) < 0)
 			config_wrong(
@@ -160,7 +160,7 @@ static void add_networks(
 	if (tenant->private_file != reader->file)
 		networks->count = 0;
 	tenant->private_file = reader->file;
-	while ((word = take_word(&rest)).len > 0) {
+	while ((word = take_policy_word(&rest)).len > 0) {
 		int r = add_network(networks, word);
 
 		if (r < 0)
@@ -239,7 +239,7 @@ static void set_resolver(struct config_reader *reader, char *resolver, const cha
 	size_t len = 0;
 
 	resolver[0] = '\0';
-	while ((word = take_word(&rest)).len > 0) {
+	while ((word = take_policy_word(&rest)).len > 0) {
 		struct host host;
 		uint16_t port;
 		socklen_t size = 0;
@@ -260,7 +260,8 @@ static void set_resolver(struct config_reader *reader, char *resolver, const cha
 	}
 }
 
-static void take_setting(struct config_reader *reader, const char *name, const char *value)
+static void take_egress_config_setting(
+	struct config_reader *reader, const char *name, const char *value)
 {
 	struct draft *draft = reader->context;
 	struct egress_tenant *tenant = draft->tenants.current;
@@ -346,7 +347,8 @@ static void read_trust(struct config_reader *reader, struct draft *draft)
 static int read_files(struct egress_policy *policy, bool only_roots, struct draft *draft)
 {
 	static const struct config_complaints complaints = {log_mistake, NULL, NULL};
-	static const struct config_handler handler = {begin_file, begin_section, take_setting};
+	static const struct config_handler handler = {
+		begin_egress_config_file, begin_egress_config_section, take_egress_config_setting};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
 	struct config_reader reader = {
 		.complaints = &complaints, .handler = &handler, .context = draft, .root = 0};
@@ -376,7 +378,7 @@ static int read_allow(const struct egress_policy *policy, struct draft *draft)
 	if (!tenant)
 		return -ENOMEM;
 	tenant->has_network = true;
-	while ((word = take_word(&rest)).len > 0) {
+	while ((word = take_policy_word(&rest)).len > 0) {
 		if (word.len > private.len && memcmp(word.data, private.data, private.len) == 0) {
 			int r = add_network(&tenant->private,
 				(struct text){word.data + private.len, word.len - private.len});

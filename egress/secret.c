@@ -126,7 +126,7 @@ static const char *read_content(struct secret_value *value, int fd)
 	return trim(value, from);
 }
 
-static const char *read_file(struct secret_value *value, const char *path)
+static const char *read_secret_file(struct secret_value *value, const char *path)
 {
 	/* O_NONBLOCK: if the name is a FIFO, open(2) must not wait for a writer. */
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -159,7 +159,7 @@ static const char *read_value(struct secret *secret, const struct secret_line *l
 	put_secret_text(secret->value, line->prefix);
 	if (line->prefix.len > 0)
 		put_secret_text(secret->value, TEXT_LITERAL(" "));
-	wrong = read_file(secret->value, secret->file);
+	wrong = read_secret_file(secret->value, secret->file);
 	if (!wrong)
 		put_secret_text(secret->value, TEXT_LITERAL("\r\n\r\n"));
 	return wrong;

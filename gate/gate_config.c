@@ -178,7 +178,8 @@ static const struct {
 	{"domain", offsetof(struct gate_config, domain), false},
 };
 
-static bool take_number(struct config_reader *reader, const char *name, const char *value)
+static bool take_gate_config_number(
+	struct config_reader *reader, const char *name, const char *value)
 {
 	struct reading *reading = reader->context;
 
@@ -211,12 +212,12 @@ static bool take_string(struct config_reader *reader, const char *name, const ch
 	return false;
 }
 
-static void begin_file(struct config_reader *reader)
+static void begin_gate_config_file(struct config_reader *reader)
 {
 	((struct reading *)reader->context)->in_gate = false;
 }
 
-static void begin_section(struct config_reader *reader, const char *name)
+static void begin_gate_config_section(struct config_reader *reader, const char *name)
 {
 	struct reading *reading = reader->context;
 
@@ -225,7 +226,8 @@ static void begin_section(struct config_reader *reader, const char *name)
 		config_wrong(reader, "[%s]: the only section is [gate]", name);
 }
 
-static void take_setting(struct config_reader *reader, const char *name, const char *value)
+static void take_gate_config_setting(
+	struct config_reader *reader, const char *name, const char *value)
 {
 	struct reading *reading = reader->context;
 	struct gate_config *config = reading->config;
@@ -244,7 +246,7 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 		add_words(reader, &config->hosts, name, value);
 	else if (strcmp(name, "origins") == 0)
 		add_words(reader, &config->origins, name, value);
-	else if (!take_number(reader, name, value) && !take_string(reader, name, value))
+	else if (!take_gate_config_number(reader, name, value) && !take_string(reader, name, value))
 		config_wrong(reader, "%s: no such setting", name);
 }
 
@@ -296,7 +298,8 @@ static void release(struct config_files *files)
 int gate_config_read(const char *path, struct gate_config *ret)
 {
 	static const struct config_complaints complaints = {print_mistake, NULL, NULL};
-	static const struct config_handler handler = {begin_file, begin_section, take_setting};
+	static const struct config_handler handler = {
+		begin_gate_config_file, begin_gate_config_section, take_gate_config_setting};
 	_cleanup_(release) struct config_files files = {.directory_fd = -1};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
 	struct reading reading = {.config = ret};

@@ -70,7 +70,7 @@ static void on_expired(evutil_socket_t fd, short what, void *context)
 }
 
 /* Reads the whole file. Returns its length or -errno. */
-static ssize_t read_file(struct gate_keys *keys, char **ret)
+static ssize_t read_keys_file(struct gate_keys *keys, char **ret)
 {
 	_cleanup_close_ int fd = openat(keys->directory, keys->name, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *content = NULL;
@@ -102,7 +102,7 @@ static void read_keys(struct gate_keys *keys)
 	_cleanup_free_ char *content = NULL;
 	struct gate_key_list list = {0};
 	unsigned line = 0;
-	ssize_t len = read_file(keys, &content);
+	ssize_t len = read_keys_file(keys, &content);
 	int r = len < 0 ? (int)len
 			: gate_keys_parse((struct text){content, (size_t)len}, &list, &line);
 

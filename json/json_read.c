@@ -230,7 +230,7 @@ static struct json_object *make_double(struct text text)
 	return object;
 }
 
-static int read_number(struct reader *reader, struct json_object **ret)
+static int read_json_number(struct reader *reader, struct json_object **ret)
 {
 	bool integer = false;
 	struct text text;
@@ -251,7 +251,7 @@ static int read_number(struct reader *reader, struct json_object **ret)
 }
 
 /* Skips the word true, false or null. */
-static int take_word(struct reader *reader, struct text word)
+static int take_json_word(struct reader *reader, struct text word)
 {
 	if ((size_t)(reader->end - reader->at) < word.len ||
 		memcmp(reader->at, word.data, word.len) != 0)
@@ -263,7 +263,7 @@ static int take_word(struct reader *reader, struct text word)
 static int read_boolean(struct reader *reader, struct json_object **ret)
 {
 	bool value = *reader->at == 't';
-	int r = take_word(reader, value ? TEXT_LITERAL("true") : TEXT_LITERAL("false"));
+	int r = take_json_word(reader, value ? TEXT_LITERAL("true") : TEXT_LITERAL("false"));
 
 	if (r == 0)
 		r = charge(reader, VALUE_BYTES);
@@ -443,10 +443,10 @@ static int read_value(struct reader *reader, struct json_object **ret)
 		return read_boolean(reader, ret);
 	case 'n':
 		*ret = NULL;
-		return take_word(reader, TEXT_LITERAL("null"));
+		return take_json_word(reader, TEXT_LITERAL("null"));
 	case '-':
 	case '0' ... '9':
-		return read_number(reader, ret);
+		return read_json_number(reader, ret);
 	default:
 		return fail_here(reader);
 	}

@@ -147,7 +147,7 @@ static void add_byte(struct bytes *bytes, uint8_t byte)
 }
 
 /* Reads a number and takes the byte behind it. */
-static uint32_t take_number(const char **at)
+static uint32_t take_probe_number(const char **at)
 {
 	uint32_t number = 0;
 
@@ -182,8 +182,8 @@ static int find_proxy(struct sockaddr_in *ret)
 		if (!probe_begins(*at, variable))
 			continue;
 		for (int i = 0; i < 4; i++)
-			address = address << 8 | (take_number(&rest) & 255);
-		*ret = place(address, take_number(&rest));
+			address = address << 8 | (take_probe_number(&rest) & 255);
+		*ret = place(address, take_probe_number(&rest));
 		return 0;
 	}
 	return -ENOENT;

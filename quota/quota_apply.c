@@ -21,7 +21,7 @@ struct cursor {
 };
 
 /* Returns the quota of @uid, which is not less than the last one asked for, in @ret. */
-static int look_at(struct cursor *cursor, uid_t uid, struct disk_quota *ret)
+static int look_at_quota(struct cursor *cursor, uid_t uid, struct disk_quota *ret)
 {
 	int r = 0;
 
@@ -46,7 +46,7 @@ static int settle(struct cursor *cursor, uid_t uid, const struct disk_class *cla
 		.limit_files = class ? class->files : 0,
 	};
 	struct disk_quota found;
-	int r = look_at(cursor, uid, &found);
+	int r = look_at_quota(cursor, uid, &found);
 
 	if (r < 0)
 		return r;

@@ -19,12 +19,12 @@ struct reading {
 	bool in_host; /* in the section [cloister] */
 };
 
-static void begin_file(struct config_reader *reader)
+static void begin_quota_config_file(struct config_reader *reader)
 {
 	((struct reading *)reader->context)->in_host = false;
 }
 
-static void begin_section(struct config_reader *reader, const char *name)
+static void begin_quota_config_section(struct config_reader *reader, const char *name)
 {
 	((struct reading *)reader->context)->in_host = name && strcmp(name, "cloister") == 0;
 }
@@ -51,7 +51,8 @@ static void take_classes(
 		config_wrong(reader, "disk_classes: %s", why);
 }
 
-static void take_setting(struct config_reader *reader, const char *name, const char *value)
+static void take_quota_config_setting(
+	struct config_reader *reader, const char *name, const char *value)
 {
 	const struct reading *reading = reader->context;
 
@@ -79,7 +80,8 @@ static void release(struct config_files *files)
 int quota_config_read(const char *path, uid_t root, struct quota_config *ret)
 {
 	static const struct config_complaints complaints = {print_mistake, NULL, NULL};
-	static const struct config_handler handler = {begin_file, begin_section, take_setting};
+	static const struct config_handler handler = {
+		begin_quota_config_file, begin_quota_config_section, take_quota_config_setting};
 	_cleanup_(release) struct config_files files = {.directory_fd = -1};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
 	struct reading reading = {.config = ret};

@@ -194,7 +194,7 @@ static void print_json(struct json_object *document)
 }
 
 /* Copies @word, which may be NULL. Returns 0, or -EINVAL after a complaint. */
-static int take_word(const char *what, const char *word, char *to, size_t max)
+static int take_key_file_word(const char *what, const char *word, char *to, size_t max)
 {
 	if (!word)
 		return 0;
@@ -212,9 +212,11 @@ static int read_wish(const struct key_wish *wish, struct gate_key *ret)
 		complain_code("USAGE", "key new needs --tenant NAME");
 		return -EINVAL;
 	}
-	if (take_word("--tenant", wish->tenant, ret->tenant, LIMIT_CONFIG_NAME_BYTES) < 0 ||
-		take_word("--workspace", wish->workspace, ret->workspace, LIMIT_NAME_BYTES) < 0 ||
-		take_word("--name", wish->name, ret->name, GATE_KEY_NAME_BYTES) < 0)
+	if (take_key_file_word("--tenant", wish->tenant, ret->tenant, LIMIT_CONFIG_NAME_BYTES) <
+			0 ||
+		take_key_file_word(
+			"--workspace", wish->workspace, ret->workspace, LIMIT_NAME_BYTES) < 0 ||
+		take_key_file_word("--name", wish->name, ret->name, GATE_KEY_NAME_BYTES) < 0)
 		return -EINVAL;
 	if (wish->expires && read_expiry(wish->expires, &ret->expires) < 0) {
 		complain_code("USAGE", "--expires: write 30d, 12h or 90m");

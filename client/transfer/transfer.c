@@ -153,7 +153,7 @@ int transfer_run(struct transfer *transfer, struct session *session, const char 
 }
 
 /* Takes a number in @base and the space after it. */
-static int take_number(struct text *text, unsigned base, uint64_t *ret)
+static int take_transfer_number(struct text *text, unsigned base, uint64_t *ret)
 {
 	uint64_t value = 0;
 	size_t i = 0;
@@ -189,7 +189,7 @@ static int take_time(struct text *text, struct timespec *ret)
 	uint64_t seconds;
 
 	*ret = (struct timespec){0};
-	if (take_number(text, 10, &seconds) < 0 || seconds > INT64_MAX / 2)
+	if (take_transfer_number(text, 10, &seconds) < 0 || seconds > INT64_MAX / 2)
 		return -EINVAL;
 	if (take_byte(text, '.'))
 		for (long unit = 100000000;
@@ -212,10 +212,10 @@ int transfer_read_record(struct text record, bool typed, struct tar_entry *ret_e
 		if (!take_byte(&record, type) || !take_byte(&record, ' '))
 			return -EINVAL;
 	}
-	if (take_number(&record, 8, &mode) < 0 || !take_byte(&record, ' ') ||
-		take_number(&record, 10, &ret_entry->size) < 0 || !take_byte(&record, ' ') ||
-		take_time(&record, &ret_entry->mtime) < 0 || !take_byte(&record, ' ') ||
-		record.len >= sizeof(ret_entry->path))
+	if (take_transfer_number(&record, 8, &mode) < 0 || !take_byte(&record, ' ') ||
+		take_transfer_number(&record, 10, &ret_entry->size) < 0 ||
+		!take_byte(&record, ' ') || take_time(&record, &ret_entry->mtime) < 0 ||
+		!take_byte(&record, ' ') || record.len >= sizeof(ret_entry->path))
 		return -EINVAL;
 	ret_entry->type = TAR_FILE;
 	if (type != 'f')

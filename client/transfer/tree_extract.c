@@ -295,7 +295,7 @@ static void name_temporary(struct tree_extract *tree)
 	snprintf(tree->temporary, sizeof(tree->temporary), ".cloister-get-%016" PRIx64, number);
 }
 
-static int begin_file(struct tree_extract *tree, const struct tar_entry *entry)
+static int begin_extract_file(struct tree_extract *tree, const struct tar_entry *entry)
 {
 	name_temporary(tree);
 	tree->fd = openat(parent_fd(tree), tree->temporary,
@@ -388,7 +388,7 @@ static int make(struct tree_extract *tree, const struct tar_entry *entry)
 	case TAR_DIRECTORY:
 		return make_directory(tree, entry);
 	case TAR_FILE:
-		return begin_file(tree, entry);
+		return begin_extract_file(tree, entry);
 	case TAR_SYMLINK:
 		return make_link(tree, entry);
 	case TAR_HARD_LINK:

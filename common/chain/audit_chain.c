@@ -97,7 +97,7 @@ static int skip(struct text *rest, const char *word)
 	return 0;
 }
 
-static int read_number(struct text *rest, uint64_t *ret)
+static int read_audit_chain_number(struct text *rest, uint64_t *ret)
 {
 	uint64_t number = 0;
 	size_t digits = 0;
@@ -136,7 +136,7 @@ int audit_link_read(struct text line, struct audit_link *ret)
 	char computed[AUDIT_HASH_DIGITS + 1];
 	struct audit_link link = {0};
 
-	if (skip(&head, "{\"seq\":") < 0 || read_number(&head, &link.self.seq) < 0 ||
+	if (skip(&head, "{\"seq\":") < 0 || read_audit_chain_number(&head, &link.self.seq) < 0 ||
 		skip(&head, ",\"prev\":\"") < 0 || read_hash(&head, link.prev) < 0 ||
 		skip(&head, "\",") < 0 || head.len < TAIL_BYTES)
 		return -EBADMSG;

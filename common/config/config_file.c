@@ -28,7 +28,7 @@ struct source {
 	bool continues; /* the current line continues it */
 };
 
-static struct text take_line(struct text *rest)
+static struct text take_config_line(struct text *rest)
 {
 	const char *newline = memchr(rest->data, '\n', rest->len);
 	struct text line = {rest->data, newline ? (size_t)(newline - rest->data) : rest->len};
@@ -85,7 +85,7 @@ static char *strip(char *string)
 	return string;
 }
 
-static void begin_section(struct source *source, char *header)
+static void begin_source_section(struct source *source, char *header)
 {
 	size_t len = strlen(header);
 
@@ -111,15 +111,15 @@ static char *next_line(char *buffer, int size, void *context)
 	if (source->rest.len == 0)
 		return NULL;
 	source->reader->line++;
-	copy_line(source, take_line(&source->rest));
+	copy_line(source, take_config_line(&source->rest));
 	indented = source->line[0] == ' ' || source->line[0] == '\t';
 	source->continues = indented && source->named;
 	/* inih's buffer bounds what it gets. */
 	snprintf(buffer, (size_t)size, "%.*s\n", size - 2, source->line);
 	source->content = strip(source->line);
 	if (source->content[0] == '[' && !source->continues) {
-		begin_section(source, source->content);
-		/* any complete header will do: begin_section() has read the name */
+		begin_source_section(source, source->content);
+		/* any complete header will do: begin_source_section() has read the name */
 		snprintf(buffer, (size_t)size, "[x]\n");
 		return buffer;
 	}
@@ -128,7 +128,8 @@ static char *next_line(char *buffer, int size, void *context)
 }
 
 /* The ini_handler callback. */
-static int take_setting(void *context, const char *section, const char *name, const char *value)
+static int take_source_setting(
+	void *context, const char *section, const char *name, const char *value)
 {
 	struct source *source = context;
 	char *content = source->content;
@@ -157,5 +158,5 @@ int config_file_read(struct config_reader *reader, struct text text)
 	 * next_line() reports the lines that inih cannot read, so its result matters only for
 	 * memory.
 	 */
-	return ini_parse_stream(next_line, source, take_setting, source) == -2 ? -ENOMEM : 0;
+	return ini_parse_stream(next_line, source, take_source_setting, source) == -2 ? -ENOMEM : 0;
 }

@@ -174,7 +174,8 @@ static bool load_file(
 	return true;
 }
 
-static int read_file(struct config_reader *reader, int directory_fd, const char *name, uid_t *owner)
+static int read_config_file(
+	struct config_reader *reader, int directory_fd, const char *name, uid_t *owner)
 {
 	static const struct text bom = TEXT_LITERAL("\xef\xbb\xbf");
 	_cleanup_free_ char *buffer = malloc(LIMIT_CONFIG_FILE_BYTES + 1);
@@ -290,7 +291,7 @@ static int read_drop_ins(const struct config_files *files, struct config_reader 
 	r = list_drop_ins(reader, fd, path, names);
 	for (size_t i = 1; r == 0 && i < names->count; i++) {
 		reader->file = names->paths[i];
-		r = read_file(reader, fd, strrchr(reader->file, '/') + 1, &owner);
+		r = read_config_file(reader, fd, strrchr(reader->file, '/') + 1, &owner);
 	}
 	return r;
 }
@@ -304,7 +305,7 @@ int config_files_read(const struct config_files *files, struct config_reader *re
 	if (r < 0)
 		return r;
 	reader->file = names->paths[0];
-	r = read_file(reader, files->directory_fd, files->name, &owner);
+	r = read_config_file(reader, files->directory_fd, files->name, &owner);
 	reader->file = files->directory;
 	reader->line = 0;
 	if (r == 0 && owner != (uid_t)-1)

@@ -198,7 +198,7 @@ int rules_add(struct rules *rules, struct text written, bool denies, const struc
 }
 
 /* Takes the next word. Empty at the end of @text. */
-static struct text take_word(struct text *text)
+static struct text take_rule_word(struct text *text)
 {
 	struct text word = {0};
 
@@ -234,7 +234,7 @@ static struct rule_set *have_set(struct rule_sets *sets, struct text name)
 /* One line of sets. Returns 0, -ENOMEM, or -EINVAL with the reason in @why. */
 static int read_set_line(struct text line, struct rule_sets *sets, char *why, size_t size)
 {
-	struct text word = take_word(&line);
+	struct text word = take_rule_word(&line);
 	struct rule_set *set;
 	int r = 0;
 
@@ -247,7 +247,7 @@ static int read_set_line(struct text line, struct rule_sets *sets, char *why, si
 	set = have_set(sets, without(word, 1));
 	if (!set)
 		return -ENOMEM;
-	while (r == 0 && (word = take_word(&line)).len > 0)
+	while (r == 0 && (word = take_rule_word(&line)).len > 0)
 		r = rules_add(&set->rules, word, false, NULL, why, size);
 	return r;
 }

@@ -102,7 +102,7 @@ static const struct {
 };
 
 /* Takes "KEY=VALUE" or KEY="VALUE" from @text. Returns false if there is neither. */
-static bool take_word(struct text *text, struct text *ret_key, struct text *ret_value)
+static bool take_secret_line_word(struct text *text, struct text *ret_key, struct text *ret_value)
 {
 	const char *equals = memchr(text->data, '=', text->len);
 	bool quoted;
@@ -138,7 +138,7 @@ static const char *parse_words(struct secret_line *line, struct text rest)
 		struct text key, value;
 		size_t i = 0;
 
-		if (!take_word(&rest, &key, &value))
+		if (!take_secret_line_word(&rest, &key, &value))
 			return form;
 		while (i < ARRAY_SIZE(words) && !text_equal(words[i].key, key))
 			i++;

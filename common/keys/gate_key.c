@@ -109,7 +109,7 @@ bool gate_key_is_word(struct text name, size_t max)
 }
 
 /* Copies a word, or "" for "*". */
-static bool take_word(struct text *line, char *to, size_t max, bool may_lack)
+static bool take_gate_key_word(struct text *line, char *to, size_t max, bool may_lack)
 {
 	struct text word = text_take(line, ' ');
 
@@ -143,9 +143,9 @@ static bool read_key(struct text line, struct gate_key *ret)
 	if (id.len != GATE_KEY_ID_DIGITS || !is_hex(id))
 		return false;
 	memcpy(ret->id, id.data, id.len);
-	return take_word(&line, ret->tenant, LIMIT_CONFIG_NAME_BYTES, false) &&
-	       take_word(&line, ret->workspace, LIMIT_NAME_BYTES, true) &&
-	       take_word(&line, ret->name, GATE_KEY_NAME_BYTES, true) &&
+	return take_gate_key_word(&line, ret->tenant, LIMIT_CONFIG_NAME_BYTES, false) &&
+	       take_gate_key_word(&line, ret->workspace, LIMIT_NAME_BYTES, true) &&
+	       take_gate_key_word(&line, ret->name, GATE_KEY_NAME_BYTES, true) &&
 	       take_time(&line, &ret->created) && take_time(&line, &ret->expires) &&
 	       from_hex(text_take(&line, ' '), ret->salt, sizeof(ret->salt)) &&
 	       from_hex(text_take(&line, ' '), ret->hash, sizeof(ret->hash)) && line.len == 0;

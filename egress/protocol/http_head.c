@@ -45,7 +45,7 @@ static bool same_word(struct text a, const char *b)
 }
 
 /* Takes a line with its CRLF. A CR or LF anywhere else, or a NUL, is a mistake. */
-static int take_line(struct text *text, struct text *ret)
+static int take_http_line(struct text *text, struct text *ret)
 {
 	const char *at = text->len > 0 ? (const char *)memmem(
 						 text->data, text->len, line_end.data, line_end.len)
@@ -130,7 +130,7 @@ static int check_fields(struct http_head *head)
 	for (unsigned n = 0; fields.len > 0; n++) {
 		struct text name;
 
-		if (n == LIMIT_EGRESS_FIELDS || take_line(&fields, &line) < 0 ||
+		if (n == LIMIT_EGRESS_FIELDS || take_http_line(&fields, &line) < 0 ||
 			!memchr(line.data, ':', line.len))
 			return -EBADMSG;
 		name = text_take(&line, ':');
@@ -147,7 +147,7 @@ static int split(struct text bytes, struct http_head *head, struct text *ret_tar
 	struct text line;
 
 	if (bytes.len == 0 || http_head_end(bytes, 0) != bytes.len ||
-		take_line(&bytes, &line) < 0 || split_first_line(line, head, ret_target) < 0)
+		take_http_line(&bytes, &line) < 0 || split_first_line(line, head, ret_target) < 0)
 		return -EBADMSG;
 	head->fields = (struct text){bytes.data, bytes.len - line_end.len};
 	return check_fields(head);
@@ -184,7 +184,7 @@ int http_head_parse_origin(struct text bytes, struct http_head *ret)
 		return -EBADMSG;
 	head.path = target;
 	fields = head.fields;
-	while (r == 0 && take_line(&fields, &line) == 0) {
+	while (r == 0 && take_http_line(&fields, &line) == 0) {
 		if (!same_word(text_take(&line, ':'), "Host"))
 			continue;
 		r = hosts++ > 0 ? -EBADMSG
@@ -211,7 +211,7 @@ struct text http_head_host(struct text head)
 	struct text line;
 
 	text_take(&head, '\n');
-	while (take_line(&head, &line) == 0)
+	while (take_http_line(&head, &line) == 0)
 		if (same_word(text_take(&line, ':'), "Host"))
 			return trimmed(line);
 	return (struct text){0};
@@ -254,7 +254,7 @@ static bool asks_for_web_socket(const struct http_head *head)
 
 	if (!names_field(head, TEXT_LITERAL("upgrade")))
 		return false;
-	while (take_line(&fields, &line) == 0)
+	while (take_http_line(&fields, &line) == 0)
 		if (same_word(text_take(&line, ':'), "Upgrade"))
 			return same_word(trimmed(line), "websocket");
 	return false;
@@ -265,7 +265,7 @@ static int append_fields(const struct http_head *head, bool web_socket, struct b
 	struct text fields = head->fields, line;
 	int r = 0;
 
-	while (r == 0 && take_line(&fields, &line) == 0) {
+	while (r == 0 && take_http_line(&fields, &line) == 0) {
 		struct text rest = line, name = text_take(&rest, ':');
 
 		if (is_for_proxy(name, head) || (!web_socket && same_word(name, "Upgrade")))
@@ -340,7 +340,7 @@ int http_head_body(const struct http_head *head, struct http_body *ret)
 	unsigned n = 0;
 	int r = 0;
 
-	while (r == 0 && take_line(&fields, &line) == 0) {
+	while (r == 0 && take_http_line(&fields, &line) == 0) {
 		struct text name = text_take(&line, ':'), value = trimmed(line);
 		bool is_coding = secret_same_field(name, TEXT_LITERAL("Transfer-Encoding"));
 
@@ -385,7 +385,7 @@ static int append_kept(const struct http_head *head, struct text secret, struct 
 	struct text fields = head->fields, line;
 	int r = 0;
 
-	while (r == 0 && take_line(&fields, &line) == 0) {
+	while (r == 0 && take_http_line(&fields, &line) == 0) {
 		struct text rest = line, name = text_take(&rest, ':');
 
 		if (is_for_proxy(name, head) || is_kept_back(name, secret))

@@ -93,7 +93,7 @@ static void read_outside(struct op *op)
 	}
 }
 
-static void read_file(struct op *op, int64_t size)
+static void read_downloaded_file(struct op *op, int64_t size)
 {
 	struct download *download = op->state;
 	struct json_object *params;
@@ -137,7 +137,7 @@ static void found(struct op *op, const struct cloister_message *reply)
 
 	(void)cloister_get_int64(reply, "/entry/size", &size);
 	if (type && strcmp(type, "file") == 0 && size >= 0)
-		read_file(op, size);
+		read_downloaded_file(op, size);
 	else
 		op_fail(op, 400, "invalid_argument", "path '%s' is %s", path ? path : "",
 			type && strcmp(type, "directory") == 0 ? "a directory" : "not a file");
@@ -151,7 +151,7 @@ static void found_outside(struct op *op, const struct cloister_message *reply)
 	struct text type = json_text_of(entry, "type");
 
 	if (text_equal(type, TEXT_LITERAL("file")))
-		read_file(op, json_number_of(entry, "size", 0));
+		read_downloaded_file(op, json_number_of(entry, "size", 0));
 	else
 		op_fail(op, 400, "invalid_argument", "path '%s' is not a file", download->path);
 	json_object_put(entries);

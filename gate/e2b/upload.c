@@ -168,7 +168,7 @@ static void put_file(const struct upload *upload, struct json_object *params, co
 				   : json_object_new_object());
 }
 
-static void begin_file(struct upload *upload, const char *name)
+static void begin_upload_file(struct upload *upload, const char *name)
 {
 	struct op *op = upload->op;
 	struct json_object *params;
@@ -220,9 +220,9 @@ static void on_part(void *context, const char *name, const char *filename)
 	if (!upload->query_path && !filename && !name)
 		fail_upload(upload, 400, "A part of the body has no name");
 	else
-		begin_file(upload, upload->query_path ? upload->query_path
-				   : filename         ? filename
-						      : name);
+		begin_upload_file(upload, upload->query_path ? upload->query_path
+					  : filename         ? filename
+							     : name);
 }
 
 static void on_part_data(void *context, struct text data)
@@ -352,7 +352,7 @@ static void link_open(struct op *op)
 
 	upload->ready = true;
 	if (!upload->is_form)
-		begin_file(upload, upload->query_path);
+		begin_upload_file(upload, upload->query_path);
 	if (op->request && op->body_over)
 		finish_upload(upload);
 	else if (op->request)

@@ -89,7 +89,7 @@ static void on_workspace(struct mcp_link *link, struct text line)
 	mcp_message_done(&message);
 }
 
-static void take_line(struct mcp_link *link, struct text line)
+static void take_mcp_line(struct mcp_link *link, struct text line)
 {
 	if (link->held)
 		on_workspace(link, line);
@@ -109,7 +109,7 @@ static void read_lines(struct mcp_link *link)
 			link->scanned = evbuffer_get_length(in);
 			break;
 		}
-		take_line(link,
+		take_mcp_line(link,
 			(struct text){(const char *)evbuffer_pullup(in, end.pos), (size_t)end.pos});
 		evbuffer_drain(in, (size_t)end.pos + 1);
 		link->scanned = 0;

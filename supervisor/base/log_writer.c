@@ -77,7 +77,7 @@ static bool queue_lost(void)
 	return true;
 }
 
-static size_t take_line(char *line, size_t size)
+static size_t take_written_line(char *line, size_t size)
 {
 	size_t len = 0;
 
@@ -106,7 +106,7 @@ static int64_t write_next(void *context)
 		pthread_cond_signal(&done);
 		return THREAD_IDLE;
 	}
-	len = take_line(line, sizeof(line));
+	len = take_written_line(line, sizeof(line));
 	thread_unlock(&thread);
 	r = write_line((struct text){line, len});
 	thread_lock(&thread);

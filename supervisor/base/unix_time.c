@@ -50,7 +50,7 @@ const char *rfc3339_seconds(int64_t unix_ms, char ret[RFC3339_BYTES])
 }
 
 /* Takes @digits digits from the beginning of @text. */
-static bool take_number(struct text *text, size_t digits, int *ret)
+static bool take_time_number(struct text *text, size_t digits, int *ret)
 {
 	int number = 0;
 
@@ -83,12 +83,12 @@ static bool take_fraction(struct text *text, int *ret_ms)
 
 	if (!take_char(text, "."))
 		return true;
-	if (!take_number(text, 1, &digit))
+	if (!take_time_number(text, 1, &digit))
 		return false;
 	do {
 		ms += digit * weight;
 		weight /= 10;
-	} while (take_number(text, 1, &digit));
+	} while (take_time_number(text, 1, &digit));
 	*ret_ms = ms;
 	return true;
 }
@@ -101,8 +101,8 @@ static bool take_zone(struct text *text, int *ret_seconds)
 
 	if (take_char(text, "Zz"))
 		return true;
-	if (!take_char(text, "+-") || !take_number(text, 2, &hours) || !take_char(text, ":") ||
-		!take_number(text, 2, &minutes) || hours > 23 || minutes > 59)
+	if (!take_char(text, "+-") || !take_time_number(text, 2, &hours) || !take_char(text, ":") ||
+		!take_time_number(text, 2, &minutes) || hours > 23 || minutes > 59)
 		return false;
 	*ret_seconds = (west ? -60 : 60) * (60 * hours + minutes);
 	return true;
@@ -115,12 +115,12 @@ bool rfc3339_read(struct text text, int64_t *ret_ms)
 	time_t seconds;
 	int64_t unix_ms;
 
-	if (!take_number(&text, 4, &tm.tm_year) || !take_char(&text, "-") ||
-		!take_number(&text, 2, &tm.tm_mon) || !take_char(&text, "-") ||
-		!take_number(&text, 2, &tm.tm_mday) || !take_char(&text, "Tt ") ||
-		!take_number(&text, 2, &tm.tm_hour) || !take_char(&text, ":") ||
-		!take_number(&text, 2, &tm.tm_min) || !take_char(&text, ":") ||
-		!take_number(&text, 2, &tm.tm_sec) || !take_fraction(&text, &ms) ||
+	if (!take_time_number(&text, 4, &tm.tm_year) || !take_char(&text, "-") ||
+		!take_time_number(&text, 2, &tm.tm_mon) || !take_char(&text, "-") ||
+		!take_time_number(&text, 2, &tm.tm_mday) || !take_char(&text, "Tt ") ||
+		!take_time_number(&text, 2, &tm.tm_hour) || !take_char(&text, ":") ||
+		!take_time_number(&text, 2, &tm.tm_min) || !take_char(&text, ":") ||
+		!take_time_number(&text, 2, &tm.tm_sec) || !take_fraction(&text, &ms) ||
 		!take_zone(&text, &zone) || text.len > 0)
 		return false;
 	tm.tm_year -= 1900;

@@ -90,7 +90,7 @@ static void ask_watch(struct watch *watch)
 }
 
 /* Activates events only: the loop calls the callbacks in the order of their priorities. */
-static void look_at(struct watch *const *watches, const struct pollfd *found, unsigned n)
+static void look_at_found(struct watch *const *watches, const struct pollfd *found, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		for (int direction = 0; direction < WATCH_DIRECTIONS; direction++)
@@ -116,7 +116,7 @@ static void look_at_watches(void)
 					fds[n].events |= directions[direction].poll;
 		}
 		if (poll(fds, n, 0) > 0)
-			look_at(watches, fds, n);
+			look_at_found(watches, fds, n);
 	}
 }
 

@@ -175,7 +175,7 @@ static int remember(
 	return 0;
 }
 
-static int read_number(const char *name, uint32_t *ret)
+static int read_account_number(const char *name, uint32_t *ret)
 {
 	unsigned long long number;
 
@@ -195,7 +195,7 @@ int accounts_find(
 	int r;
 
 	if (name[0] != '\0' && name[strspn(name, "0123456789")] == '\0')
-		return read_number(name, ret);
+		return read_account_number(name, ret);
 	r = look_up(accounts, accounts->locked, kind, name, ret);
 	if (r == 0)
 		return accounts->locked ? 0 : remember(accounts, kind, name, *ret);

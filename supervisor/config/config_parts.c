@@ -84,7 +84,7 @@ static struct config_part *find_part(struct config_reader *reader, const char *n
 	return part ? part : add_tenant_part(reader, tenant);
 }
 
-static void begin_file(struct config_reader *reader)
+static void begin_config_file(struct config_reader *reader)
 {
 	struct config_parts *parts = reader->context;
 
@@ -92,7 +92,7 @@ static void begin_file(struct config_reader *reader)
 	parts->in_wrong_section = false;
 }
 
-static void begin_section(struct config_reader *reader, const char *name)
+static void begin_config_section(struct config_reader *reader, const char *name)
 {
 	struct config_parts *parts = reader->context;
 	struct config_part *part = name ? find_part(reader, name) : NULL;
@@ -132,7 +132,7 @@ static void unknown_key(
 }
 
 /* A key in a later file replaces the values from earlier files. */
-static void take_setting(struct config_reader *reader, const char *name, const char *value)
+static void take_config_setting(struct config_reader *reader, const char *name, const char *value)
 {
 	const struct config_parts *parts = reader->context;
 	struct config_part *part = parts->part;
@@ -167,9 +167,9 @@ static void take_setting(struct config_reader *reader, const char *name, const c
 }
 
 const struct config_handler config_parts_handler = {
-	.file = begin_file,
-	.section = begin_section,
-	.setting = take_setting,
+	.file = begin_config_file,
+	.section = begin_config_section,
+	.setting = take_config_setting,
 };
 
 /* In each pair the first value must not exceed the second. */

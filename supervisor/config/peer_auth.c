@@ -23,7 +23,7 @@ static uint32_t unmapped_uid = NO_ID, unmapped_gid = NO_ID;
  * Returns the first number in the file at @path whose line has @skipped numbers before it;
  * @otherwise if there is none.
  */
-static uint32_t read_number(const char *path, unsigned skipped, uint32_t otherwise)
+static uint32_t read_overflow_id(const char *path, unsigned skipped, uint32_t otherwise)
 {
 	FILE *file = fopen(path, "re");
 	uint32_t number;
@@ -39,7 +39,8 @@ static uint32_t read_number(const char *path, unsigned skipped, uint32_t otherwi
 
 static uint32_t stands_for_unmapped(const char *map, const char *overflow)
 {
-	return read_number(map, 2, 0) == EVERY_ID ? NO_ID : read_number(overflow, 0, 65534);
+	return read_overflow_id(map, 2, 0) == EVERY_ID ? NO_ID
+						       : read_overflow_id(overflow, 0, 65534);
 }
 
 void peer_auth_init(void)

@@ -386,7 +386,7 @@ static bool take_payload(struct agent_conn *conn, size_t len)
  * Takes the next complete line, or its payload, from the input and handles it, or skips a part of
  * it. Returns whether there may be more to take.
  */
-static bool take_line(struct agent_conn *conn)
+static bool take_request_line(struct agent_conn *conn)
 {
 	size_t payload = client_payload_left(conn->client), len;
 	struct text input = byte_queue_peek(&conn->input);
@@ -421,7 +421,7 @@ static void act_on_input(struct agent_conn *conn)
 	int lines = 0;
 
 	conn->more = false;
-	while (may_act(conn) && !conn->more && take_line(conn))
+	while (may_act(conn) && !conn->more && take_request_line(conn))
 		conn->more = ++lines == LINES_A_TURN ||
 			     begin - conn->input.len >= READ_TURN_BYTES || loop_share_is_used_up();
 	if (conn->more)

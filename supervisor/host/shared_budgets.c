@@ -83,7 +83,7 @@ static bool user_mode, read_once;
 static char remedy[1536];
 
 /* A kernel without the file does not have this limit. */
-static uint64_t read_number(const char *name, uint64_t fallback)
+static uint64_t read_budget_number(const char *name, uint64_t fallback)
 {
 	char path[64];
 	FILE *file;
@@ -159,11 +159,12 @@ void shared_budgets_read(uint64_t in_use, bool one_id, uint64_t memory_numbers)
 
 		found[i] = budget->tasks            ? cgroup_tasks_max()
 			   : budget->memory_cgroups ? memory_numbers
-			   : budget->file ? read_number(budget->file, SHARED_BUDGET_UNLIMITED)
-					  : read_limit(budget->resource);
+			   : budget->file
+				   ? read_budget_number(budget->file, SHARED_BUDGET_UNLIMITED)
+				   : read_limit(budget->resource);
 		if (budget->zero_is_none && found[i] == 0)
 			found[i] = SHARED_BUDGET_UNLIMITED;
-		kept[i] = budget->less ? read_number(budget->less, 0) : 0;
+		kept[i] = budget->less ? read_budget_number(budget->less, 0) : 0;
 		if (found[i] != SHARED_BUDGET_UNLIMITED)
 			found[i] -= kept[i] < found[i] ? kept[i] : found[i];
 	}

@@ -49,7 +49,7 @@ static ssize_t read_at(int fd, char *buffer, size_t size, uint64_t offset)
 }
 
 /* Reads the number of a file. Returns 0 if it has none. */
-static uint64_t read_number(int fd)
+static uint64_t read_journal_file_number(int fd)
 {
 	struct journal_record record;
 	char head[64];
@@ -146,7 +146,7 @@ int journal_file_open(int directory_fd, bool durable, journal_take take, void *c
 
 		r = fd < 0 ? fd : 0;
 		journal.files[i].fd = fd < 0 ? -1 : fd;
-		journal.files[i].number = fd < 0 ? 0 : read_number(fd);
+		journal.files[i].number = fd < 0 ? 0 : read_journal_file_number(fd);
 	}
 	if (r == 0)
 		r = load_all(&journal, take, context, &cut_off);

@@ -28,7 +28,7 @@ struct search {
 };
 
 /* The latest comes last. */
-static void look_at(void *context, const struct session *session)
+static void look_at_session(void *context, const struct session *session)
 {
 	struct search *search = context;
 	const struct text name = session->name ? text_from(session->name) : (struct text){NULL, 0};
@@ -45,7 +45,7 @@ struct session *session_find_in(const struct workspace *workspace, struct text n
 {
 	struct search search = {.workspace = workspace, .name = name};
 
-	session_foreach(look_at, &search);
+	session_foreach(look_at_session, &search);
 	return search.found ? session_find(text_from(search.found->id)) : NULL;
 }
 

@@ -55,7 +55,7 @@ static uint8_t files_type(unsigned char type)
 	}
 }
 
-static void look_at(const struct walk_entry *visited, struct files_entry *ret,
+static void look_at_entry(const struct walk_entry *visited, struct files_entry *ret,
 	char target[static LIMIT_PATH_BYTES])
 {
 	struct files_entry entry = {.path = visited->path, .type = files_type(visited->type)};
@@ -89,7 +89,7 @@ static int list_entry(const struct walk_entry *visited, void *context)
 		return 0;
 	if (listing->count == listing->max_entries)
 		return LISTING_FULL;
-	look_at(visited, &entry, target);
+	look_at_entry(visited, &entry, target);
 	if (reply_entry(listing->reply, &entry) < 0)
 		return LISTENER_GONE;
 	listing->count++;
@@ -170,7 +170,7 @@ static int keep(struct survey *survey, const struct walk_entry *entry, const str
 		return r;
 	kept = &survey->found[survey->count];
 	*kept = *found;
-	look_at(entry, &kept->entry, target);
+	look_at_entry(entry, &kept->entry, target);
 	kept->path = strndup(entry->path.data, entry->path.len);
 	kept->target = strndup(target, kept->entry.target.len);
 	survey->count++;

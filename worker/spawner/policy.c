@@ -102,7 +102,7 @@ static const struct policy_tenant defaults = {
 };
 static_assert(offsetof(struct policy_tenant, name) == 0, "as tenant_sections.h has it");
 
-static void begin_file(struct config_reader *reader)
+static void begin_spawner_config_file(struct config_reader *reader)
 {
 	struct draft *draft = reader->context;
 
@@ -110,7 +110,7 @@ static void begin_file(struct config_reader *reader)
 	draft->in_host = false;
 }
 
-static void begin_section(struct config_reader *reader, const char *name)
+static void begin_spawner_config_section(struct config_reader *reader, const char *name)
 {
 	struct draft *draft = reader->context;
 
@@ -189,7 +189,8 @@ static void add_readonly_path(
 }
 
 /* A key in a later file replaces the values from earlier files. */
-static void take_setting(struct config_reader *reader, const char *name, const char *value)
+static void take_spawner_config_setting(
+	struct config_reader *reader, const char *name, const char *value)
 {
 	struct draft *draft = reader->context;
 	struct policy_tenant *tenant = draft->sections.current;
@@ -290,7 +291,8 @@ static uid_t root_as_seen(void)
 int policy_read(struct policy *policy, bool only_roots)
 {
 	static const struct config_complaints complaints = {log_mistake, NULL, NULL};
-	static const struct config_handler handler = {begin_file, begin_section, take_setting};
+	static const struct config_handler handler = {begin_spawner_config_file,
+		begin_spawner_config_section, take_spawner_config_setting};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
 	_cleanup_(release_draft) struct draft read = {
 		.sections = {

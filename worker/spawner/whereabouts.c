@@ -28,10 +28,10 @@ struct walk {
 	char state, function[64];
 };
 
-static bool read_file(char *text, size_t size, const char *format, ...)
+static bool read_proc_file(char *text, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static bool read_file(char *text, size_t size, const char *format, ...)
+static bool read_proc_file(char *text, size_t size, const char *format, ...)
 {
 	_cleanup_close_ int fd = -1;
 	va_list arguments;
@@ -60,7 +60,7 @@ static void add_process_of(struct walk *walk, int pidfd)
 	const char *line;
 	char text[512];
 
-	if (!read_file(text, sizeof(text), "/proc/self/fdinfo/%d", pidfd))
+	if (!read_proc_file(text, sizeof(text), "/proc/self/fdinfo/%d", pidfd))
 		return;
 	line = strstr(text, "\nPid:\t");
 	if (line)
@@ -71,7 +71,7 @@ static void add_children(struct walk *walk, pid_t pid, pid_t thread)
 {
 	char text[4096], *at = text, *end;
 
-	if (!read_file(text, sizeof(text), "/proc/%d/task/%d/children", (int)pid, (int)thread))
+	if (!read_proc_file(text, sizeof(text), "/proc/%d/task/%d/children", (int)pid, (int)thread))
 		return;
 	for (long child; (child = strtol(at, &end, 10)) > 0 && end > at; at = end)
 		add_walk_pid(walk, (pid_t)child);
@@ -85,11 +85,11 @@ static char state_of(const char *stat)
 	return end && end[1] == ' ' && isupper((unsigned char)end[2]) ? end[2] : '?';
 }
 
-static void look_at(struct walk *walk, pid_t pid, pid_t thread)
+static void look_at_proc(struct walk *walk, pid_t pid, pid_t thread)
 {
 	char text[1024], state;
 
-	if (!read_file(text, sizeof(text), "/proc/%d/task/%d/stat", (int)pid, (int)thread))
+	if (!read_proc_file(text, sizeof(text), "/proc/%d/task/%d/stat", (int)pid, (int)thread))
 		return;
 	state = state_of(text);
 	add_children(walk, pid, thread);
@@ -98,8 +98,8 @@ static void look_at(struct walk *walk, pid_t pid, pid_t thread)
 		return;
 	walk->found = thread;
 	walk->state = state;
-	if (!read_file(walk->function, sizeof(walk->function), "/proc/%d/task/%d/wchan", (int)pid,
-		    (int)thread) ||
+	if (!read_proc_file(walk->function, sizeof(walk->function), "/proc/%d/task/%d/wchan",
+		    (int)pid, (int)thread) ||
 		strcmp(walk->function, "0") == 0)
 		walk->function[0] = '\0';
 }
@@ -124,7 +124,7 @@ static void look_at_threads(struct walk *walk, pid_t pid)
 		if (thread <= 0)
 			continue;
 		walk->tasks++;
-		look_at(walk, pid, thread);
+		look_at_proc(walk, pid, thread);
 	}
 }
 

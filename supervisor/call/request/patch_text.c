@@ -378,7 +378,7 @@ static bool refuse_header(struct patch_reader *reader)
 		reader, "\"%s\" is not known here; expected " HEADERS, shown(reader->line, buffer));
 }
 
-static bool read_file(struct patch_reader *reader)
+static bool read_patched_file(struct patch_reader *reader)
 {
 	static const struct {
 		struct text header;
@@ -444,7 +444,7 @@ static bool read_patch(struct patch_reader *reader)
 		return refuse_begin(reader);
 	advance(reader);
 	while (reader->has_line && !text_equal(reader->line, END_PATCH))
-		if (!read_file(reader))
+		if (!read_patched_file(reader))
 			return false;
 	if (!reader->has_line)
 		return REFUSE(reader, "the patch ends without \"*** End Patch\"");

@@ -13,7 +13,7 @@ _Static_assert(3UL * LIMIT_CHECKPOINT_LABEL_BYTES + sizeof("c999999999=") <= NAM
 	"a label does not fit into a name");
 
 /* Reads a number in the form in which it is written. Returns what follows, or NULL. */
-static const char *read_number(const char *text, uint32_t *ret)
+static const char *read_layer_number(const char *text, uint32_t *ret)
 {
 	uint32_t number = 0;
 	size_t len = strspn(text, "0123456789");
@@ -29,7 +29,7 @@ static const char *read_number(const char *text, uint32_t *ret)
 /* Reads "PREFIXnumber". Returns whether it is that and no more. */
 static bool read_mark(const char *name, const char *prefix, uint32_t *ret)
 {
-	const char *rest = read_number(name + strlen(prefix), ret);
+	const char *rest = read_layer_number(name + strlen(prefix), ret);
 
 	return rest && !*rest;
 }
@@ -55,9 +55,9 @@ struct layer_name layer_name_read(const char *name)
 		return read;
 	}
 	if (begins(name, LAYERS_FOLDED)) {
-		rest = read_number(name + strlen(LAYERS_FOLDED), &read.number);
-		rest = rest && *rest == '-' ? read_number(rest + 1, &read.low) : NULL;
-		rest = rest && *rest == '-' ? read_number(rest + 1, &read.below) : NULL;
+		rest = read_layer_number(name + strlen(LAYERS_FOLDED), &read.number);
+		rest = rest && *rest == '-' ? read_layer_number(rest + 1, &read.low) : NULL;
+		rest = rest && *rest == '-' ? read_layer_number(rest + 1, &read.below) : NULL;
 		if (rest && !*rest)
 			read.kind = LAYER_NAME_FOLDED;
 		return read;
@@ -67,12 +67,12 @@ struct layer_name layer_name_read(const char *name)
 		read.template = name + strlen(LAYERS_FROM);
 		return read;
 	}
-	rest = read_number(*name == 'c' ? name + 1 : name, &read.number);
+	rest = read_layer_number(*name == 'c' ? name + 1 : name, &read.number);
 	if (rest && *name == 'c' && *rest == '=') {
 		read.kind = LAYER_NAME_LABEL;
 		read.label = rest + 1;
 	} else if (rest && *name != 'c' && *rest == '-') {
-		rest = read_number(rest + 1, &read.below);
+		rest = read_layer_number(rest + 1, &read.below);
 		if (rest && !*rest)
 			read.kind = LAYER_NAME_LAYER;
 	}

@@ -234,7 +234,7 @@ static bool is_there(const struct leases *leases, const struct tenant *tenant, c
 	       (directory >= 0 && errno != ENOENT) || forks_make(leases->workspaces, tenant, name);
 }
 
-static void look_at(struct leases *leases, const struct look *look, const char *name)
+static void look_at_lease(struct leases *leases, const struct look *look, const char *name)
 {
 	struct properties properties;
 	int r;
@@ -286,7 +286,7 @@ static void read_some(void *context)
 	do {
 		name = look->directory ? properties_list_next(look->directory) : NULL;
 		if (name)
-			look_at(leases, look, name);
+			look_at_lease(leases, look, name);
 	} while (name && !loop_share_is_used_up());
 	if (!name)
 		end_look(leases);

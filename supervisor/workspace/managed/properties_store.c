@@ -44,7 +44,7 @@ static int open_properties_directory(int managed_fd, const struct tenant *tenant
 }
 
 /* Reads all of the file @name, of at most @size bytes. Returns their number or -errno. */
-static ssize_t read_file(int directory, const char *name, char *buffer, size_t size)
+static ssize_t read_properties_file(int directory, const char *name, char *buffer, size_t size)
 {
 	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	size_t len = 0;
@@ -63,7 +63,7 @@ static ssize_t read_file(int directory, const char *name, char *buffer, size_t s
 static int load(int directory, const char *name, struct properties *ret)
 {
 	static char buffer[LIMIT_PROPERTIES_BYTES];
-	const ssize_t len = read_file(directory, name, buffer, sizeof(buffer));
+	const ssize_t len = read_properties_file(directory, name, buffer, sizeof(buffer));
 	struct json_bounds bounds;
 	struct json_report report;
 	struct json_object *kept = NULL;

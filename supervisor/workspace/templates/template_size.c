@@ -33,7 +33,7 @@ static DIR *open_record(int directory, const char *name)
 }
 
 /* Reads a number as it is written. Returns -1 if it is none. */
-static int64_t read_number(const char *text)
+static int64_t read_template_size_number(const char *text)
 {
 	size_t len = strspn(text, "0123456789");
 
@@ -47,7 +47,7 @@ int64_t template_size(int directory, const char *name)
 	int64_t bytes = -1;
 
 	while (record && bytes < 0 && (entry = readdir(record)))
-		bytes = read_number(entry->d_name);
+		bytes = read_template_size_number(entry->d_name);
 	if (record)
 		closedir(record);
 	return bytes;
@@ -75,7 +75,7 @@ void template_size_forget(int directory, const char *name)
 	if (!stream)
 		return;
 	while ((entry = readdir(stream)))
-		if (read_number(entry->d_name) >= 0)
+		if (read_template_size_number(entry->d_name) >= 0)
 			(void)!unlinkat(dirfd(stream), entry->d_name, AT_REMOVEDIR);
 	closedir(stream);
 	name_record(name, record);

@@ -63,7 +63,7 @@ static void name_line(struct edit_explanation *explanation, uint64_t line)
 }
 
 /* Takes the next line of @rest, without its newline. */
-static struct text take_line(struct text *rest)
+static struct text take_text_line(struct text *rest)
 {
 	return text_take(rest, '\n');
 }
@@ -151,7 +151,7 @@ static bool has_line_numbers(struct search *search)
 		return false;
 	while (rest.len > 0) {
 		const char *begin = rest.data;
-		struct text line = take_line(&rest), text = after_number(line);
+		struct text line = take_text_line(&rest), text = after_number(line);
 		bool has_newline = rest.data > begin + line.len;
 
 		if (!text.data)
@@ -298,13 +298,13 @@ static struct window compare(
 	struct window window = {.at = at, .line = line, .white_only = true};
 
 	while (old.len > 0) {
-		struct text mine = trim(take_line(&old)), its;
+		struct text mine = trim(take_text_line(&old)), its;
 
 		if (file.len == 0) {
 			window.white_only = false;
 			break;
 		}
-		its = trim(take_line(&file));
+		its = trim(take_text_line(&file));
 		if (text_equal(mine, its)) {
 			window.equal += mine.len > 0;
 			continue;
@@ -331,7 +331,7 @@ static struct text first_line(struct text old, size_t *ret_before)
 
 	*ret_before = 0;
 	while (old.len > 0) {
-		line = trim(take_line(&old));
+		line = trim(take_text_line(&old));
 		if (line.len > 0)
 			return line;
 		++*ret_before;
@@ -353,7 +353,7 @@ static struct window find_like(const struct search *search)
 	/* The window begins at the first line that is not blank; those before it do not matter. */
 	while (rest.len > 0 && first.len > 0 && tried < LIKE_LINES && compared < LIKE_BYTES) {
 		const char *at = rest.data;
-		struct text its = trim(take_line(&rest));
+		struct text its = trim(take_text_line(&rest));
 		size_t alike;
 
 		line++;
@@ -400,9 +400,9 @@ static struct later_lines later_lines(struct text old)
 {
 	struct later_lines later = {.count = 0};
 
-	(void)take_line(&old);
+	(void)take_text_line(&old);
 	for (size_t before = 1; old.len > 0 && before <= LATER_LINES; before++) {
-		struct text line = trim(take_line(&old));
+		struct text line = trim(take_text_line(&old));
 
 		if (line.len < LATER_BYTES)
 			continue;
@@ -426,7 +426,7 @@ static struct window find_like_later(const struct search *search)
 
 	while (rest.len > 0 && tried < LIKE_LINES && compared < LIKE_BYTES) {
 		const char *at = rest.data;
-		struct text its = trim(take_line(&rest));
+		struct text its = trim(take_text_line(&rest));
 
 		line++;
 		for (size_t i = 0; i < later.count; i++) {
@@ -456,8 +456,8 @@ static struct text lines_like_old(const struct search *search, const char *at)
 	size_t len;
 
 	while (old.len > 0 && rest.len > 0) {
-		(void)take_line(&old);
-		(void)take_line(&rest);
+		(void)take_text_line(&old);
+		(void)take_text_line(&rest);
 	}
 	len = (size_t)(rest.data - at);
 	return (struct text){at, len < FILES_TROUBLE_CLOSEST ? len : FILES_TROUBLE_CLOSEST};
@@ -471,11 +471,11 @@ static void say_difference(struct search *search, const struct window *window)
 			    (size_t)(search->file.data + search->file.len - window->at)};
 	char quoted_old[QUOTED_SIZE], quoted_file[QUOTED_SIZE];
 	uint64_t line = window->line;
-	struct text mine = take_line(&old), its = take_line(&rest);
+	struct text mine = take_text_line(&old), its = take_text_line(&rest);
 
 	while (old.len > 0 && rest.len > 0 && text_equal(mine, its)) {
-		mine = take_line(&old);
-		its = take_line(&rest);
+		mine = take_text_line(&old);
+		its = take_text_line(&rest);
 		line++;
 	}
 	quote(mine, quoted_old);
@@ -618,7 +618,7 @@ static void list_pairs(struct text its, struct text mine, char buffer[PAIRS_TOLD
 static struct text from_line(struct text file, uint64_t number)
 {
 	while (--number > 0)
-		(void)take_line(&file);
+		(void)take_text_line(&file);
 	return file;
 }
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static void look_at(const struct root *root, struct text path, int flags, size_t *budget,
+static void look_at_patch_path(const struct root *root, struct text path, int flags, size_t *budget,
 	char version[FILES_VERSION_BYTES + 1])
 {
 	struct file_source source = FILE_SOURCE_NONE;
@@ -39,10 +39,10 @@ void patch_look(const struct root *root, const struct patch_file *file, size_t *
 	size_t len;
 
 	/* The file itself is moved or deleted, never what a link leads to. */
-	look_at(root, file->path, removes ? O_NOFOLLOW : 0, budget, found);
+	look_at_patch_path(root, file->path, removes ? O_NOFOLLOW : 0, budget, found);
 	if (file->operation != FILES_MOVE)
 		return;
-	look_at(root, file->to, 0, budget, to);
+	look_at_patch_path(root, file->to, 0, budget, to);
 	len = strlen(found);
 	snprintf(found + len, FILES_FOUND_BYTES + 1 - len, "/%s", to);
 }

@@ -12,7 +12,7 @@ static bool is_lines(struct text text)
 	return text.len > 0 && text.data[text.len - 1] == '\n';
 }
 
-static int begin_file(struct patch *patch, const struct patch_part *part, uint8_t operation)
+static int begin_patch_file(struct patch *patch, const struct patch_part *part, uint8_t operation)
 {
 	if (patch->n_files == LIMIT_PATCH_FILES || part->text.len == 0 ||
 		part->text.len > LIMIT_PATH_BYTES)
@@ -57,11 +57,11 @@ static int add_part(struct patch *patch, const struct patch_part *part)
 
 	switch (part->type) {
 	case PATCH_PART_ADD:
-		return begin_file(patch, part, FILES_ADD);
+		return begin_patch_file(patch, part, FILES_ADD);
 	case PATCH_PART_DELETE:
-		return begin_file(patch, part, FILES_DELETE);
+		return begin_patch_file(patch, part, FILES_DELETE);
 	case PATCH_PART_UPDATE:
-		return begin_file(patch, part, FILES_UPDATE);
+		return begin_patch_file(patch, part, FILES_UPDATE);
 	case PATCH_PART_MOVE:
 		if (!file || file->operation != FILES_UPDATE || file->n_parts > 0 ||
 			part->text.len == 0 || part->text.len > LIMIT_PATH_BYTES)

@@ -191,7 +191,7 @@ static bool read_bracket(struct reader *reader)
 }
 
 /* Reads a small number. */
-static bool read_number(struct reader *reader, size_t *ret_number)
+static bool read_pattern_number(struct reader *reader, size_t *ret_number)
 {
 	size_t number = 0;
 
@@ -211,12 +211,12 @@ static bool read_count(struct reader *reader)
 {
 	size_t least, most;
 
-	if (!read_number(reader, &least))
+	if (!read_pattern_number(reader, &least))
 		return false;
 	most = least;
 	if (next_is(reader, ',')) {
 		reader->at++;
-		if (!next_is(reader, '}') && !read_number(reader, &most))
+		if (!next_is(reader, '}') && !read_pattern_number(reader, &most))
 			return false;
 	}
 	if (!next_is(reader, '}'))

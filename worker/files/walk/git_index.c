@@ -91,7 +91,7 @@ static bool take_u16(struct text *rest, uint16_t *ret)
 /*
  * Reads a number as version 4 writes it: seven bits a byte, with an offset for each further byte.
  */
-static bool take_number(struct text *rest, size_t *ret)
+static bool take_git_index_number(struct text *rest, size_t *ret)
 {
 	size_t number = 0;
 	const char *byte;
@@ -156,7 +156,7 @@ static int read_name(struct text *rest, struct git_index *index, const char *ent
 	int r;
 
 	if (index->version == 4) {
-		if (!take_number(rest, &dropped) || dropped > strlen(last_name(index)))
+		if (!take_git_index_number(rest, &dropped) || dropped > strlen(last_name(index)))
 			return -ENOTSUP;
 		kept = strlen(last_name(index)) - dropped;
 		tail = *rest;

@@ -113,7 +113,7 @@ void gitignore_free(struct gitignore *ignore)
  * Reads the regular file called @name, without its byte order mark, into *@ret_bytes with room for
  * one byte more. Returns 0, with *@ret_bytes NULL if there is no such regular file, or -ENOMEM.
  */
-static int read_file(int dirfd, const char *name, char **ret_bytes, size_t *ret_len)
+static int read_gitignore_file(int dirfd, const char *name, char **ret_bytes, size_t *ret_len)
 {
 	int r = small_file_read(dirfd, name, 0, LIMIT_GITIGNORE_BYTES, ret_bytes, ret_len);
 
@@ -252,7 +252,7 @@ static int read_rules(int dirfd, const char *name, size_t room, struct rules *re
 {
 	_cleanup_(rules_done) struct rules rules = {0};
 	size_t len = 0, lines = 1;
-	int r = read_file(dirfd, name, &rules.bytes, &len);
+	int r = read_gitignore_file(dirfd, name, &rules.bytes, &len);
 
 	if (r < 0 || !rules.bytes)
 		return r;
