@@ -100,7 +100,7 @@ static void end_interactive(struct interactive *run, int status)
 
 /* Output. */
 
-static void on_output(struct cloister *cloister, int64_t id, int error,
+static void on_interactive_output(struct cloister *cloister, int64_t id, int error,
 	const struct cloister_message *reply, void *userdata);
 static void write_output(struct interactive *run);
 
@@ -113,7 +113,7 @@ static void read_on(struct interactive *run)
 	json_put(params, "max_bytes", json_object_new_int(READ_BYTES));
 	json_put(params, "wait_ms", json_object_new_int(READ_MS));
 	json_put(params, "encoding", json_object_new_string("base64"));
-	r = ask_interactive(run, "session.read", params, on_output);
+	r = ask_interactive(run, "session.read", params, on_interactive_output);
 	if (r < 0)
 		lose(run, r);
 }
@@ -181,7 +181,7 @@ static bool terminal_has_room(void)
 	return poll(&terminal, 1, 0) == 1;
 }
 
-static void on_output(struct cloister *cloister, int64_t id, int error,
+static void on_interactive_output(struct cloister *cloister, int64_t id, int error,
 	const struct cloister_message *reply, void *userdata)
 {
 	struct interactive *run = userdata;

@@ -110,7 +110,7 @@ int remote_write(struct remote *remote, int fd, const void *data, size_t len)
 	return 0;
 }
 
-static void on_output(struct cloister *cloister, int64_t id, enum cloister_stream stream,
+static void on_remote_output(struct cloister *cloister, int64_t id, enum cloister_stream stream,
 	const void *data, size_t len, void *userdata)
 {
 	struct remote *remote = userdata;
@@ -305,7 +305,7 @@ static int start_ssh(struct remote *remote)
 				json_object_to_json_string_ext(arguments, JSON_C_TO_STRING_PLAIN),
 			.options = json_object_to_json_string_ext(
 				call->options, JSON_C_TO_STRING_PLAIN),
-			.on_output = on_output,
+			.on_output = on_remote_output,
 			.on_reply = on_reply,
 			.userdata = remote,
 		},

@@ -23,7 +23,7 @@ struct tunnel {
 	struct gate_relay *relay;
 };
 
-static void on_end(struct gate_request *request)
+static void on_tunnel_request_end(struct gate_request *request)
 {
 	struct tunnel *tunnel = gate_request_context(request);
 
@@ -35,7 +35,7 @@ static void on_end(struct gate_request *request)
 	free(tunnel);
 }
 
-/* Both have said all, one is gone, or the key was revoked. on_end() comes later. */
+/* Both have said all, one is gone, or the key was revoked. on_tunnel_request_end() comes later. */
 static void end_tunnel(struct tunnel *tunnel)
 {
 	gate_relay_free(TAKE_PTR(tunnel->relay));
@@ -97,7 +97,7 @@ static void agent(struct gate_request *request)
 	if (tunnel) {
 		*tunnel = (struct tunnel){.request = request, .agent = -1};
 		gate_request_set_context(request, tunnel);
-		gate_request_on_end(request, on_end);
+		gate_request_on_end(request, on_tunnel_request_end);
 		r = agent_socket_open(gate_request_gate(request), gate_request_identity(request), 0,
 			on_opened, tunnel, &tunnel->opening);
 	}

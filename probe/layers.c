@@ -50,16 +50,17 @@ static const char *whiteout(void)
 }
 
 /* A handle of a layer's file would be one of the host's file system. */
-static const char *handle(void)
+static const char *probe_overlay_handle(void)
 {
 	static struct {
 		unsigned bytes;
 		int type;
 		char data[128];
-	} handle = {.bytes = sizeof(handle.data)};
+	} probe_overlay_handle = {.bytes = sizeof(probe_overlay_handle.data)};
 	static int mount;
 
-	return probe_answer(RAW5(SYS_name_to_handle_at, AT_FDCWD, "inside/f", &handle, &mount, 0));
+	return probe_answer(RAW5(
+		SYS_name_to_handle_at, AT_FDCWD, "inside/f", &probe_overlay_handle, &mount, 0));
 }
 
 /* The options of the mount, proc_pid_mountinfo(5), name its layers: not by paths of the host. */
@@ -92,7 +93,7 @@ const struct probe probes_of_layers[] = {
 	{"layer-metacopy", metacopy},
 	{"layer-whiteout-mark", mark_whiteout},
 	{"layer-whiteout", whiteout},
-	{"layer-handle", handle},
+	{"layer-handle", probe_overlay_handle},
 	{"layer-options", options},
 	{NULL, NULL},
 };

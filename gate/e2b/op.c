@@ -58,7 +58,7 @@ static void op_free(struct op *op)
  * An answer of cloisterd that is still to come finds the op without its request. On a link of the
  * op's own nothing is waited for: what it asked for may take until a client reads or writes.
  */
-static void on_end(struct gate_request *request)
+static void on_op_request_end(struct gate_request *request)
 {
 	struct op *op = op_of(request);
 
@@ -92,7 +92,7 @@ struct op *op_new(struct gate_request *request, enum op_form form)
 	op->request = request;
 	op->form = form;
 	gate_request_set_context(request, op);
-	gate_request_on_end(request, on_end);
+	gate_request_on_end(request, on_op_request_end);
 	return op;
 }
 

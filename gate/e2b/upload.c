@@ -313,7 +313,7 @@ static void finish_upload(struct upload *upload)
 	answer_if_done(upload);
 }
 
-static void on_end(struct gate_request *request)
+static void on_upload_request_end(struct gate_request *request)
 {
 	struct upload *upload = op_of(request)->state;
 
@@ -323,7 +323,7 @@ static void on_end(struct gate_request *request)
 		op_of(request)->body_over = true;
 }
 
-static const struct gate_reader reader = {.data = on_data, .end = on_end};
+static const struct gate_reader reader = {.data = on_data, .end = on_upload_request_end};
 
 static void add_metadata(struct upload *upload, const char *name, const char *value)
 {

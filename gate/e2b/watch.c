@@ -72,7 +72,7 @@ static void on_event(void *context, struct json_object *event)
 	}
 }
 
-static void on_ended(void *context, const char *code, const char *message)
+static void on_e2b_watch_ended(void *context, const char *code, const char *message)
 {
 	struct op *op = context;
 
@@ -128,7 +128,7 @@ bool watch_path(struct op *op, char path[static 4097])
 
 static void watch(struct op *op)
 {
-	struct dir_watch_owner owner = {on_begun, on_event, on_ended, op};
+	struct dir_watch_owner owner = {on_begun, on_event, on_e2b_watch_ended, op};
 	struct watch_stream *stream;
 	char path[4097];
 	int r;

@@ -110,7 +110,7 @@ static void answer_end(struct op *op, const char *code, const char *message)
 		sandbox_answer_gone(op);
 }
 
-static void on_ended(void *context, const char *code, const char *message)
+static void on_watcher_ended(void *context, const char *code, const char *message)
 {
 	struct watcher *watcher = context;
 	struct op *op = take_op(watcher);
@@ -165,7 +165,7 @@ static struct watcher *watcher_new(struct op *op)
 
 static void create(struct op *op)
 {
-	struct dir_watch_owner owner = {on_begun, on_event, on_ended, NULL};
+	struct dir_watch_owner owner = {on_begun, on_event, on_watcher_ended, NULL};
 	struct watcher *watcher;
 	char path[4097];
 	int r;

@@ -92,7 +92,7 @@ static bool has_key(const struct mcp_session *session)
 	return gate_keys_is_valid(session->gate->keys, session->key);
 }
 
-static void on_end(struct gate_request *request)
+static void on_mcp_request_end(struct gate_request *request)
 {
 	struct mcp_exchange *exchange = gate_request_context(request);
 	struct mcp_session *session = exchange->session;
@@ -130,7 +130,7 @@ struct mcp_exchange *mcp_exchange_new(struct gate_request *request)
 	exchange->request = request;
 	exchange->takes_events = accept && strcasestr(accept, "text/event-stream");
 	gate_request_set_context(request, exchange);
-	gate_request_on_end(request, on_end);
+	gate_request_on_end(request, on_mcp_request_end);
 	return exchange;
 }
 

@@ -330,7 +330,7 @@ static void end_answer(struct exchange *exchange)
 		gate_answer_end(exchange->op->request);
 }
 
-static void on_done(struct http_transfer *transfer, CURLcode result)
+static void on_exchange_done(struct http_transfer *transfer, CURLcode result)
 {
 	struct exchange *exchange = (struct exchange *)transfer;
 
@@ -516,7 +516,8 @@ bool exchange_new(struct op *op, const struct exchange_to *to)
 		op_no_memory(op);
 		return false;
 	}
-	exchange->transfer = (struct http_transfer){.progressed = on_progress, .done = on_done};
+	exchange->transfer =
+		(struct http_transfer){.progressed = on_progress, .done = on_exchange_done};
 	exchange->gate = gate_request_gate(op->request);
 	exchange->op = op;
 	exchange->to = *to;

@@ -157,7 +157,7 @@ static void end_unused(
 		log_failed(tenant, name, error);
 }
 
-static int64_t on_ended(
+static int64_t on_lease_ended(
 	void *context, const char *tenant_name, const char *name, const struct lease *lease)
 {
 	struct service *service = context;
@@ -184,7 +184,7 @@ static int64_t on_ended(
 
 void lease_end_begin(struct service *service)
 {
-	leases_tell(workspaces_leases(service->workspaces), on_ended, service);
+	leases_tell(workspaces_leases(service->workspaces), on_lease_ended, service);
 }
 
 void lease_end_free_all(void)

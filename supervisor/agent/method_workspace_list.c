@@ -388,7 +388,7 @@ static void answer_workspace_list(
 	client_value_end(client, &json);
 }
 
-static void on_end(void *context)
+static void on_listing_end(void *context)
 {
 	struct listing *listing = context, *next;
 	struct client *client = listing->pending.client;
@@ -425,7 +425,7 @@ static struct listing *listing_new(struct client *client, struct tenant *payer)
 		return NULL;
 	*listing = (struct listing){
 		.share = {.act = on_slice, .context = listing},
-		.end = {.act = on_end, .context = listing},
+		.end = {.act = on_listing_end, .context = listing},
 		.payer = tenant_hold(payer),
 		.workspaces = client->service->workspaces,
 		.only = client->bound.workspace,

@@ -394,7 +394,7 @@ int call_make_input(struct call *call)
 				      &call->input);
 }
 
-static void on_output(void *context, enum command_stream stream, struct text data)
+static void on_call_output(void *context, enum command_stream stream, struct text data)
 {
 	struct call *call = context;
 
@@ -414,7 +414,7 @@ static void on_output_limit(void *context)
 static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 {
 	struct command_io_owner owner = {
-		on_output, on_output_limit, call_drained, call_pipe_held, call};
+		on_call_output, on_output_limit, call_drained, call_pipe_held, call};
 	const struct call_options *options = &call->request.options;
 	const uint64_t shown = call->request.shown.bytes,
 		       kept = call->request.tenant->limits.output_kept_bytes;

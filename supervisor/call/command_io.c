@@ -164,7 +164,7 @@ static int pass_on(struct command_output *output, struct text data)
 }
 
 /* Handles what was read. Returns its length; closes the output at its end. */
-static size_t handle(struct command_output *output)
+static size_t handle_output(struct command_output *output)
 {
 	const ssize_t n = shared_fd_result(output->pipe);
 	char *data;
@@ -230,7 +230,7 @@ static void act_on_command_io(void *context)
 {
 	struct command_output *output = context;
 	struct command_io *io = output->io;
-	size_t n = handle(output);
+	size_t n = handle_output(output);
 
 	/* What was being read when the command ended is no part of what was left in the pipe. */
 	if (output->reads > 0)
@@ -249,7 +249,7 @@ static void act_on_command_io(void *context)
 	}
 }
 
-static void on_done(void *context)
+static void on_output_done(void *context)
 {
 	struct command_output *output = context;
 
@@ -274,7 +274,7 @@ static int make_output(struct event_base *base, struct pipe_stock *pipes, struct
 	enum command_stream stream, int *ret_write_end)
 {
 	static const struct watch_calls calls = {{on_command_readable, NULL}, LOOP_PRIORITY_BULK};
-	static const struct shared_fd_calls shared_calls = {on_done, on_held};
+	static const struct shared_fd_calls shared_calls = {on_output_done, on_held};
 	struct command_output *output = &io->outputs[stream];
 	int fd, r = pipe_stock_take(pipes, &fd, ret_write_end);
 

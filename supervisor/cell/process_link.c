@@ -274,7 +274,7 @@ bool process_link_has_heard(struct process_link *link, uint64_t said)
 	return link->heard >= said;
 }
 
-static void flush(void *context)
+static void flush_process_link(void *context)
 {
 	struct process_link *link = context;
 	int r;
@@ -294,7 +294,7 @@ static void flush(void *context)
 		drain_and_drop(link);
 }
 
-static void on_ended(void *context)
+static void on_process_ended(void *context)
 {
 	struct process_link *link = context;
 
@@ -313,13 +313,15 @@ int process_link_started(struct process_link *link, int pidfd)
 {
 	static const struct watch_calls read_calls = {
 		{on_process_readable, NULL}, LOOP_PRIORITY_BULK};
-	static const struct watch_calls write_calls = {{NULL, flush}, LOOP_PRIORITY_NORMAL};
-	static const struct watch_calls end_calls = {{on_ended, NULL}, LOOP_PRIORITY_NORMAL};
+	static const struct watch_calls write_calls = {
+		{NULL, flush_process_link}, LOOP_PRIORITY_NORMAL};
+	static const struct watch_calls end_calls = {
+		{on_process_ended, NULL}, LOOP_PRIORITY_NORMAL};
 
 	link->pidfd = pidfd;
-	link->flush = (struct loop_turn_task){.act = flush, .context = link};
+	link->flush = (struct loop_turn_task){.act = flush_process_link, .context = link};
 	link->share = (struct loop_share_task){.act = take_turn, .context = link};
-	timer_init(&link->retry, flush, link);
+	timer_init(&link->retry, flush_process_link, link);
 	/* First, so that the end of a process that is dropped for lack of memory is noticed. */
 	if (watch_init(&link->ended, link->base, pidfd, &end_calls, link) < 0)
 		return -ENOMEM;

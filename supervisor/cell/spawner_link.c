@@ -327,7 +327,7 @@ static int take_worked(const struct spawner_link *link, const struct channel_fra
 }
 
 /* Returns 0, or -EBADMSG for a message that the spawner never sends. */
-static int handle(struct spawner_link *link, struct channel_frame *frame)
+static int handle_spawner_frame(struct spawner_link *link, struct channel_frame *frame)
 {
 	struct pending_cell *pending = find_pending(link, frame->call);
 	struct setup_failure failure = {0};
@@ -442,7 +442,7 @@ static void on_spawner_readable(void *context)
 	drop_reserve(link);
 	filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
 	while (r == 0 && (next = channel_next(&link->channel, &frame)) > 0) {
-		r = handle(link, &frame);
+		r = handle_spawner_frame(link, &frame);
 		channel_frame_done(&frame);
 	}
 	(void)keep_reserve(link);
@@ -497,7 +497,7 @@ static void give_turns(struct spawner_link *link)
 	}
 }
 
-static void flush(void *context)
+static void flush_spawner_link(void *context)
 {
 	struct spawner_link *link = context;
 	int r;
@@ -546,13 +546,13 @@ int spawner_link_watch(struct spawner_link *link, struct event_base *base,
 	void (*lost)(void *context), void *context)
 {
 	static const struct watch_calls calls = {
-		{on_spawner_readable, flush}, LOOP_PRIORITY_NORMAL};
+		{on_spawner_readable, flush_spawner_link}, LOOP_PRIORITY_NORMAL};
 	int r;
 
 	link->lost = lost;
 	link->context = context;
-	link->flush = (struct loop_turn_task){.act = flush, .context = link};
-	timer_init(&link->retry, flush, link);
+	link->flush = (struct loop_turn_task){.act = flush_spawner_link, .context = link};
+	timer_init(&link->retry, flush_spawner_link, link);
 	timer_init(&link->resume, on_resume, link);
 	timer_init(&link->look, on_look, link);
 	r = watch_init(&link->watch, base, link->channel.in, &calls, link);

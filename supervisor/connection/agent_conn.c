@@ -129,7 +129,7 @@ static void conn_free(struct agent_conn *conn)
 	service->idle(service);
 }
 
-static void on_end(evutil_socket_t fd, short what, void *context)
+static void on_agent_conn_end(evutil_socket_t fd, short what, void *context)
 {
 	(void)fd;
 	(void)what;
@@ -249,7 +249,7 @@ static void update(struct agent_conn *conn)
 		act_soon(conn);
 }
 
-static void flush(void *context)
+static void flush_answers(void *context)
 {
 	struct agent_conn *conn = context;
 
@@ -509,7 +509,7 @@ static int give(void *context)
 	struct agent_conn *conn = context;
 	int fd = -EAGAIN;
 
-	flush(conn);
+	flush_answers(conn);
 	if (!conn->closing && evbuffer_get_length(conn->output) == 0)
 		fd = fcntl(conn->fd, F_DUPFD_CLOEXEC, 0);
 	close_soon(conn);
@@ -587,7 +587,7 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 {
 	static const struct watch_calls read_calls = {
 		{on_agent_readable, NULL}, LOOP_PRIORITY_BULK};
-	static const struct watch_calls write_calls = {{NULL, flush}, LOOP_PRIORITY_NORMAL};
+	static const struct watch_calls write_calls = {{NULL, flush_answers}, LOOP_PRIORITY_NORMAL};
 	struct agent_conn *conn = calloc(1, sizeof(*conn));
 	struct client_connection connection = {.wrote = on_wrote,
 		.end = on_session_end,
@@ -603,7 +603,7 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	}
 	conn->service = service;
 	conn->fd = fd;
-	conn->flush = (struct loop_turn_task){.act = flush, .context = conn};
+	conn->flush = (struct loop_turn_task){.act = flush_answers, .context = conn};
 	LIST_INSERT_HEAD(&connections, conn, entry);
 	conn->count = (size_t *)((char *)service + endpoint->connections);
 	++*conn->count;
@@ -618,7 +618,7 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 			.context = conn};
 	conn->share = (struct loop_share_task){.act = act_on_agent_conn, .context = conn};
 	timer_init(&conn->check, on_check, conn);
-	conn->end = event_new(service->base, -1, 0, on_end, conn);
+	conn->end = event_new(service->base, -1, 0, on_agent_conn_end, conn);
 	peer_credentials_done(peer);
 	r = refuse_fds(conn);
 	if (r == 0)

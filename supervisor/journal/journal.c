@@ -256,7 +256,7 @@ static void call_done(struct journal *journal)
 	set_retry(journal, fails);
 }
 
-static void on_done(void *context)
+static void on_journal_done(void *context)
 {
 	struct journal *journal = context;
 	uint64_t count;
@@ -376,7 +376,7 @@ int journal_new(
 
 int journal_start(struct journal *journal, struct event_base *base)
 {
-	static const struct watch_calls calls = {{on_done, NULL}, LOOP_PRIORITY_NORMAL};
+	static const struct watch_calls calls = {{on_journal_done, NULL}, LOOP_PRIORITY_NORMAL};
 	bool fails = journal && journal->error != 0;
 	int r;
 

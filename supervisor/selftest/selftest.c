@@ -127,7 +127,7 @@ static void skip_fork(struct selftest *selftest, const struct observation *obser
 		selftest_skip(&selftest->results, i, tool_error_name(observation->error));
 }
 
-static void on_done(void *context, const struct observation *observation)
+static void on_selftest_done(void *context, const struct observation *observation)
 {
 	struct selftest *selftest = context;
 
@@ -152,14 +152,14 @@ static void done_at_once(struct selftest *selftest, enum tool_error error)
 {
 	struct observation observation = {.error = error};
 
-	on_done(selftest, &observation);
+	on_selftest_done(selftest, &observation);
 }
 
 /* Begins the call with @params, which it takes. */
 static void make_call(struct selftest *selftest, struct json_object *params)
 {
 	struct call_owner owner = {
-		.done = on_done, .context = selftest, .unread = &selftest->unread};
+		.done = on_selftest_done, .context = selftest, .unread = &selftest->unread};
 	struct call_request request;
 	struct call_refusal refusal;
 	enum tool_error error;

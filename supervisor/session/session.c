@@ -146,7 +146,7 @@ static char *write_end(const struct observation *observation)
 	return end;
 }
 
-static void on_output(void *context, enum command_stream stream, struct text data)
+static void on_session_output(void *context, enum command_stream stream, struct text data)
 {
 	struct session *session = context;
 
@@ -156,7 +156,7 @@ static void on_output(void *context, enum command_stream stream, struct text dat
 }
 
 /* Nothing of it is left. */
-static void on_done(void *context, const struct observation *observation)
+static void on_session_done(void *context, const struct observation *observation)
 {
 	struct session *session = context;
 	const struct workspace *workspace = session->workspace;
@@ -380,7 +380,7 @@ int session_start(struct service *service, struct workspace *workspace,
 	struct call_request *request, const struct session_wish *wish, struct session **ret)
 {
 	struct session *session = NULL;
-	struct call_owner owner = {.done = on_done, .output = on_output};
+	struct call_owner owner = {.done = on_session_done, .output = on_session_output};
 	int r = make(workspace, request, wish, &session);
 
 	if (r < 0) {
@@ -447,7 +447,7 @@ static void inherit(void *context)
 void session_keep_promise(struct session *session, struct call *call)
 {
 	const struct call_heir heir = {
-		.owner = {.done = on_done, .output = on_output, .context = session},
+		.owner = {.done = on_session_done, .output = on_session_output, .context = session},
 		.session = {.id = session->id,
 			.name = session->name,
 			.lifetime_ms = session->lifetime_ms},

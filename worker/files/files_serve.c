@@ -621,7 +621,7 @@ static int handle_cancel(struct server *server, const struct channel_frame *fram
 	return answer_error(server, frame->call, TOOL_CANCELLED);
 }
 
-static int handle(struct server *server, const struct channel_frame *frame)
+static int handle_files_frame(struct server *server, const struct channel_frame *frame)
 {
 	static int (*const handlers[])(struct server *, const struct channel_frame *) = {
 		[FILES_READ] = handle_read,
@@ -660,7 +660,7 @@ static int receive_files_frames(struct server *server)
 	if (r < 0)
 		return r == -EAGAIN ? 0 : r;
 	while ((r = channel_next(server->channel, &frame)) > 0) {
-		r = handle(server, &frame);
+		r = handle_files_frame(server, &frame);
 		if (r < 0)
 			break;
 		count_debt(server);

@@ -104,7 +104,7 @@ static void close_data(struct reply *reply)
 	reply->open_data = SIZE_MAX;
 }
 
-static int flush(struct reply *reply)
+static int flush_reply(struct reply *reply)
 {
 	close_data(reply);
 	if (reply->error == 0)
@@ -137,7 +137,7 @@ int reply_flush(struct reply *reply)
 
 	if (ended == -ESHUTDOWN)
 		reply->error = 0;
-	if (reply->used > 0 && flush(reply) < 0)
+	if (reply->used > 0 && flush_reply(reply) < 0)
 		return reply->error;
 	reply->error = ended;
 	return ended == -ESHUTDOWN ? 0 : ended;
@@ -166,7 +166,7 @@ static int put_bytes(struct reply *reply, enum files_message type, const void *d
 
 		if (reply->used + WIRE_HEADER_SIZE >= WIRE_FRAME_MAX) {
 			widen(reply);
-			flush(reply);
+			flush_reply(reply);
 		}
 		if (reply->open_data == SIZE_MAX) {
 			reply->open_data = reply->used;
@@ -256,7 +256,7 @@ static int send_message(struct reply *reply, const struct message *message)
 {
 	if (reply->error < 0 || append(reply, message))
 		return reply->error;
-	if (flush(reply) < 0)
+	if (flush_reply(reply) < 0)
 		return reply->error;
 	return append(reply, message) ? 0 : -EMSGSIZE;
 }
@@ -266,7 +266,7 @@ static int send_item(struct reply *reply, const struct message *message)
 {
 	int r = send_message(reply, message);
 
-	return r == 0 && reply->used >= FLUSH_ENTRIES ? flush(reply) : r;
+	return r == 0 && reply->used >= FLUSH_ENTRIES ? flush_reply(reply) : r;
 }
 
 int reply_entry(struct reply *reply, const struct files_entry *entry)
@@ -336,7 +336,7 @@ int reply_end(struct reply *reply, const struct files_end *end)
 	}
 	r = send_message(reply, &(struct message){.type = FILES_END, .end = &told});
 	if (r == 0 && !(reply->holds && reply->used < WIRE_FRAME_MAX / 2))
-		r = flush(reply);
+		r = flush_reply(reply);
 	if (r == 0)
 		reply->error = -ESHUTDOWN; /* a call ends only once */
 	return r;

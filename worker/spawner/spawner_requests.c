@@ -98,7 +98,7 @@ static int act_on_asked(const struct cell_maker *maker, const struct asked *aske
 }
 
 /* Waits while the kernel has no room for the descriptors, as cloisterd does at its end. */
-static void flush(struct channel *channel)
+static void flush_spawner_answers(struct channel *channel)
 {
 	int r;
 
@@ -115,7 +115,7 @@ static void answer_spawner_request(struct channel *channel, uint8_t type, uint64
 
 	if (r < 0)
 		spawner_die("answer", r);
-	flush(channel);
+	flush_spawner_answers(channel);
 }
 
 static bool is_copy(uint8_t type)
@@ -306,7 +306,7 @@ static int read_request(struct asked *asked, const struct channel_frame *frame)
 	return spawner_copy_get(kept, &asked->copy);
 }
 
-static void handle(struct spawner *spawner, struct channel_frame *frame)
+static void handle_spawner_request(struct spawner *spawner, struct channel_frame *frame)
 {
 	const struct request *kind =
 		frame->type < ARRAY_SIZE(requests) ? &requests[frame->type] : NULL;
@@ -585,7 +585,7 @@ void spawner_serve_requests(struct spawner *spawner)
 		if (frame.type < ARRAY_SIZE(orders) && orders[frame.type])
 			orders[frame.type](spawner, &frame);
 		else
-			handle(spawner, &frame);
+			handle_spawner_request(spawner, &frame);
 		channel_frame_done(&frame);
 	}
 	if (r < 0)

@@ -188,7 +188,7 @@ static int64_t kept_for_ms(const struct tenant *tenant)
 }
 
 /* Nothing of its command is left. */
-static void on_done(void *context, const struct observation *observation)
+static void on_mcp_task_done(void *context, const struct observation *observation)
 {
 	struct mcp_ext_task *task = context;
 	const int64_t kept_ms = kept_for_ms(task->result.tenant);
@@ -238,7 +238,7 @@ struct mcp_ext_task *mcp_ext_task_take(struct client_call *call)
 	struct mcp_ext_task *task;
 	struct tenant *tenant;
 	struct call_info info;
-	struct call_owner owner = {.done = on_done};
+	struct call_owner owner = {.done = on_mcp_task_done};
 
 	call_get_info(call->call, &info);
 	tenant = info.request->tenant;

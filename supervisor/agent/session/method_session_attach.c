@@ -164,7 +164,7 @@ static void on_finish(void *context)
 	finish_attachment(attachment, attachment->ended && is_allowed(attachment));
 }
 
-static void on_output(void *context, unsigned stream, struct text data, bool *searched)
+static void on_attachment_output(void *context, unsigned stream, struct text data, bool *searched)
 {
 	(void)stream;
 	(void)data;
@@ -172,7 +172,7 @@ static void on_output(void *context, unsigned stream, struct text data, bool *se
 	send_soon(context);
 }
 
-static void on_ended(void *context, bool forgotten)
+static void on_attachment_ended(void *context, bool forgotten)
 {
 	struct attachment *attachment = context;
 
@@ -209,8 +209,9 @@ static struct attachment *attach(
 
 	if (!attachment)
 		return NULL;
-	attachment->waiter = (struct session_waiter){
-		.output = on_output, .ended = on_ended, .context = attachment};
+	attachment->waiter = (struct session_waiter){.output = on_attachment_output,
+		.ended = on_attachment_ended,
+		.context = attachment};
 	if (session_wait(session_waiting(session), &attachment->waiter) < 0) {
 		free(attachment);
 		return NULL;

@@ -181,7 +181,7 @@ static void set_quiet(struct output_wait *wait)
 }
 
 /* One of those who wait searches output as it comes; each of the others has slices of its own. */
-static void on_output(void *context, unsigned stream, struct text data, bool *searched)
+static void on_waited_output(void *context, unsigned stream, struct text data, bool *searched)
 {
 	struct output_wait *wait = context;
 	const uint64_t end = session_output(wait->session)->end;
@@ -202,7 +202,7 @@ static void on_output(void *context, unsigned stream, struct text data, bool *se
 		set_quiet(wait);
 }
 
-static void on_ended(void *context, bool forgotten)
+static void on_waited_ended(void *context, bool forgotten)
 {
 	struct output_wait *wait = context;
 
@@ -273,8 +273,8 @@ static int wait_for_more(
 
 	if (client_calls(client) >= LIMIT_CALLS_PER_CONNECTION)
 		return -EUSERS;
-	wait->waiter =
-		(struct session_waiter){.output = on_output, .ended = on_ended, .context = wait};
+	wait->waiter = (struct session_waiter){
+		.output = on_waited_output, .ended = on_waited_ended, .context = wait};
 	r = session_wait(session_waiting(wait->session), &wait->waiter);
 	if (r < 0)
 		return r;

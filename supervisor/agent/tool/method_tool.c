@@ -211,7 +211,7 @@ static bool carries_output(const struct client_call *call)
 	return call->carry[COMMAND_STREAM_STDOUT].len + call->carry[COMMAND_STREAM_STDERR].len > 0;
 }
 
-static void on_done(void *context, const struct observation *observation)
+static void on_tool_done(void *context, const struct observation *observation)
 {
 	struct client_call *call = context;
 	struct observation told = *observation;
@@ -234,7 +234,7 @@ static void on_done(void *context, const struct observation *observation)
 	client_free_call(call);
 }
 
-static void on_output(void *context, enum command_stream stream, struct text data)
+static void on_tool_output(void *context, enum command_stream stream, struct text data)
 {
 	struct client_call *call = context;
 
@@ -392,7 +392,7 @@ static void start_tool_call(struct client *client, struct jsonrpc_request *reque
 {
 	struct client_call *call = calloc(1, sizeof(*call));
 	struct session *later = NULL;
-	struct call_owner owner = {on_done, on_output, tool_input_taken, call,
+	struct call_owner owner = {on_tool_done, on_tool_output, tool_input_taken, call,
 		client_unread(client), on_watched, on_event};
 
 	if (!call || (call_request->options.yield_ms > 0 &&
@@ -552,7 +552,7 @@ bool tool_call_follow(struct client_call *first, struct workspace *workspace,
 {
 	struct client *client = first->client;
 	struct client_call *call = calloc(1, sizeof(*call));
-	struct call_owner owner = {.done = on_done, .context = call};
+	struct call_owner owner = {.done = on_tool_done, .context = call};
 
 	if (!call) {
 		call_request_done(call_request);

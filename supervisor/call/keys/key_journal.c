@@ -187,7 +187,7 @@ bool keys_are_apart(const struct keys *keys)
 	return journal_is_apart(keys->journal);
 }
 
-static void on_ended(void *context, int error, struct journal_place place)
+static void on_record_ended(void *context, int error, struct journal_place place)
 {
 	struct key *key = context;
 	struct keys *keys = key->keys;
@@ -229,7 +229,7 @@ void key_end(struct key *key, const struct key_result *result)
 	key->time_ms = (uint64_t)clock_unix_ms();
 	key_set_ageing(key, true);
 	if (hold(key, result) == 0) {
-		write_record(key, JOURNAL_END, NULL, on_ended);
+		write_record(key, JOURNAL_END, NULL, on_record_ended);
 	} else {
 		key_happen(key, KEY_FAILED);
 		key->failed = true;

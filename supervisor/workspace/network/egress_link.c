@@ -156,7 +156,7 @@ static int on_filtered(struct egress_link *link, struct egress_cell *none, struc
 	return 0;
 }
 
-static int handle(struct egress_link *link, const struct channel_frame *frame)
+static int handle_egress_frame(struct egress_link *link, const struct channel_frame *frame)
 {
 	static int (*const handlers[])(struct egress_link *, struct egress_cell *, struct text) = {
 		[EGRESS_READY] = on_ready,
@@ -275,7 +275,7 @@ static void take_frames(void *context)
 	}
 	link->more = false;
 	while (r == 0 && !link->more && (next = channel_next(&link->channel, &frame)) > 0) {
-		r = handle(link, &frame);
+		r = handle_egress_frame(link, &frame);
 		channel_frame_done(&frame);
 		link->more = ++frames >= LIMIT_SLICE_FRAMES || loop_share_is_used_up();
 	}
@@ -304,7 +304,7 @@ static void on_egress_readable(void *context)
 		watch_not(&link->watch, WATCH_READABLE);
 }
 
-static void flush(void *context)
+static void flush_egress_link(void *context)
 {
 	struct egress_link *link = context;
 	int r = -ENOMEM;
@@ -331,7 +331,8 @@ static void flush(void *context)
 
 static int connect_channel(struct egress_link *link, int fd)
 {
-	static const struct watch_calls calls = {{on_egress_readable, flush}, LOOP_PRIORITY_BULK};
+	static const struct watch_calls calls = {
+		{on_egress_readable, flush_egress_link}, LOOP_PRIORITY_BULK};
 	int r;
 
 	link->has_channel = true;
@@ -385,9 +386,9 @@ int egress_link_start(const struct egress_start *start, struct egress_link **ret
 	if (!link)
 		return -ENOMEM;
 	LIST_INIT(&link->cells);
-	link->flush = (struct loop_turn_task){.act = flush, .context = link};
+	link->flush = (struct loop_turn_task){.act = flush_egress_link, .context = link};
 	link->share = (struct loop_share_task){.act = take_frames, .context = link};
-	timer_init(&link->retry, flush, link);
+	timer_init(&link->retry, flush_egress_link, link);
 	timer_init(&link->rest, on_rested, link);
 	link->listener = start->listener;
 	link->uid = start->uid;

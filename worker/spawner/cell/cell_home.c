@@ -245,7 +245,7 @@ static void log_swept(const struct home_name *of, const char *what)
 			of->name, what);
 }
 
-static void ended(struct job *job, int result)
+static void home_job_ended(struct job *job, int result)
 {
 	struct cell_homes *homes = job->queue->owner;
 	struct home_job *swept = (struct home_job *)job;
@@ -268,7 +268,7 @@ static void ended(struct job *job, int result)
 }
 
 static const struct job_kind sweeping = {
-	SWEEP_BOUNDS, .start = start_home_cleaner, .again = again, .ended = ended};
+	SWEEP_BOUNDS, .start = start_home_cleaner, .again = again, .ended = home_job_ended};
 
 void cell_homes_init(struct cell_homes *homes, struct jobs *jobs, int managed)
 {

@@ -129,7 +129,7 @@ static void copy_free(struct copy *copy)
 	free(copy);
 }
 
-static void ended(struct job *job, int result)
+static void copy_job_ended(struct job *job, int result)
 {
 	struct copy *copy = (struct copy *)job;
 	const struct copies *copies = copy->maker->copies;
@@ -170,7 +170,7 @@ static const struct job_kind copying = {.at_once = LIMIT_COPIES,
 	.late_ms = LIMIT_COPY_LATE_MS,
 	.end_ms = LIMIT_COPY_MS,
 	.start = start_copier,
-	.ended = ended};
+	.ended = copy_job_ended};
 
 static const struct job_kind unpacking = {.at_once = LIMIT_UNPACKERS,
 	.of_tenant = 1,
@@ -180,7 +180,7 @@ static const struct job_kind unpacking = {.at_once = LIMIT_UNPACKERS,
 	.look = look_at_disk,
 	.start = start_unpacker,
 	.result = unpacker_result,
-	.ended = ended};
+	.ended = copy_job_ended};
 
 void copies_init(struct copies *copies, struct jobs *jobs, copies_tell tell, void *context)
 {

@@ -163,7 +163,7 @@ static bool again(struct job *job, int status)
 	return true;
 }
 
-static void ended(struct job *job, int result)
+static void layer_drop_ended(struct job *job, int result)
 {
 	struct layer_drop *drop = (struct layer_drop *)job;
 	const struct layer_drops *drops = drops_of(job);
@@ -176,7 +176,7 @@ static void ended(struct job *job, int result)
 }
 
 static const struct job_kind dropping = {
-	SWEEP_BOUNDS, .start = start_layer_drop, .again = again, .ended = ended};
+	SWEEP_BOUNDS, .start = start_layer_drop, .again = again, .ended = layer_drop_ended};
 
 void layer_drops_init(struct layer_drops *drops, struct jobs *jobs, int managed)
 {

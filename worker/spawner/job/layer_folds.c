@@ -285,7 +285,7 @@ static int put_in_place(const struct layer_folds *folds, struct layer_fold *fold
 	return 0;
 }
 
-static void ended(struct job *job, int result)
+static void layer_fold_ended(struct job *job, int result)
 {
 	struct layer_folds *folds = job->queue->owner;
 	struct layer_fold *fold = (struct layer_fold *)job;
@@ -307,7 +307,7 @@ static const struct job_kind folding = {.at_once = 1,
 	.of_tenant = 1,
 	.late_ms = LIMIT_LAYERS_FOLD_LATE_MS,
 	.start = start_layer_fold,
-	.ended = ended};
+	.ended = layer_fold_ended};
 
 void layer_folds_init(
 	struct layer_folds *folds, struct jobs *jobs, int managed, struct layer_drops *drops)

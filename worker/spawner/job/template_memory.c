@@ -469,7 +469,7 @@ static bool again(struct job *job, int status)
 	return true;
 }
 
-static void ended(struct job *job, int r)
+static void memory_template_ended(struct job *job, int r)
 {
 	struct template_memory *memory = job->queue->owner;
 	struct memory_template *template = (struct memory_template *)job;
@@ -499,7 +499,7 @@ static const struct job_kind loading = {.at_once = LIMIT_TEMPLATE_LOADS,
 	.end_ms = LIMIT_COPY_MS,
 	.start = start_memory_template,
 	.again = again,
-	.ended = ended};
+	.ended = memory_template_ended};
 
 void template_memory_init(struct template_memory *memory, struct jobs *jobs,
 	const struct cell_ids *ids, template_memory_answer answer, template_memory_tell tell,

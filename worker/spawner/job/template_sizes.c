@@ -101,7 +101,7 @@ static void drop(struct template_measure *measured)
 	free(measured);
 }
 
-static void ended(struct job *job, int result)
+static void template_size_ended(struct job *job, int result)
 {
 	const struct template_sizes *sizes = job->queue->owner;
 	struct template_measure *measured = (struct template_measure *)job;
@@ -116,7 +116,7 @@ static const struct job_kind measuring = {.at_once = 1,
 	.of_tenant = 1,
 	.late_ms = LIMIT_MEASURE_TREE_MS,
 	.start = start_template_size,
-	.ended = ended};
+	.ended = template_size_ended};
 
 void template_sizes_init(struct template_sizes *sizes, struct jobs *jobs, int managed,
 	template_measured tell, void *context)
