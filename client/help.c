@@ -159,7 +159,7 @@ int help_print(const struct program *program, const char *name)
 }
 
 /* Returns the name of the option that has @letter. */
-static const char *name_of(const struct option *known, int letter)
+static const char *option_name_of(const struct option *known, int letter)
 {
 	while (known->name && known->val != letter)
 		known++;
@@ -197,8 +197,8 @@ static void complain_of_option(const struct option *known, int answer, const cha
 	if (answer == ':')
 		complain_code("USAGE", "the option '%s' needs an argument", word);
 	else if (optopt >= LONG_BASE)
-		complain_code(
-			"USAGE", "the option '--%s' takes no argument", name_of(known, optopt));
+		complain_code("USAGE", "the option '--%s' takes no argument",
+			option_name_of(known, optopt));
 	else if (optopt != 0)
 		complain_code("USAGE", "there is no option '-%c'", optopt);
 	else

@@ -39,7 +39,7 @@ static int fail_owned_walk(const struct walk *walk, int error)
 }
 
 /* Whether @fd may be part of the way: root or the one user owns it. */
-static int judge(struct walk *walk, int fd, const struct stat *status)
+static int judge_owned(struct walk *walk, int fd, const struct stat *status)
 {
 	struct statfs system;
 
@@ -78,7 +78,7 @@ static int judge_names(const struct walk *walk)
 
 	/*
 	 * With the sticky bit, or in the user's own directory, others can only replace objects of
-	 * their own, and judge() refuses those.
+	 * their own, and judge_owned() refuses those.
 	 */
 	if (status->st_uid != 0 || !others || (status->st_mode & S_ISVTX))
 		return 0;
@@ -148,7 +148,7 @@ static int step(struct walk *walk, const char *name)
 		fd = openat(walk->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &status) < 0)
 		return fail_owned_walk(walk, errno);
-	r = judge(walk, fd, &status);
+	r = judge_owned(walk, fd, &status);
 	if (r < 0)
 		return r;
 	if (S_ISLNK(status.st_mode))

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-static bool is_same(const struct stat *a, const struct stat *b)
+static bool is_same_parent(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
@@ -39,7 +39,7 @@ static int parent_by_name(int fd)
 	if (parent < 0 || fstat(fd, &below) < 0 ||
 		fstatat(parent, slash + 1, &named, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	return is_same(&below, &named) ? TAKE_FD(parent) : -ESTALE;
+	return is_same_parent(&below, &named) ? TAKE_FD(parent) : -ESTALE;
 }
 
 int directory_parent(int fd)
@@ -65,7 +65,7 @@ bool directory_parents_any(int fd,
 
 		if (is_wanted(context, &stat_buf))
 			return true;
-		if (i > 0 && is_same(&stat_buf, &below))
+		if (i > 0 && is_same_parent(&stat_buf, &below))
 			return false;
 		below = stat_buf;
 		parent = directory_parent(at >= 0 ? at : fd);

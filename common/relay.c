@@ -71,7 +71,7 @@ static ssize_t drain(struct flow *flow)
 }
 
 /* What poll(2) is to look for at the end that @in reads from and @out writes to. */
-static short wanted(const struct flow *in, const struct flow *out)
+static short wanted_poll_events(const struct flow *in, const struct flow *out)
 {
 	return (short)((is_empty(in) && !in->ended ? POLLIN : 0) | (is_empty(out) ? 0 : POLLOUT));
 }
@@ -114,8 +114,8 @@ int relay(int client, int server, int idle_ms)
 		/* poll(2) tells a hang-up again and again: not while what came before it waits. */
 		ends[0].fd = (ends[0].revents & POLLHUP) && !is_empty(&up) ? -1 : client;
 		ends[1].fd = (ends[1].revents & POLLHUP) && !is_empty(&down) ? -1 : server;
-		ends[0].events = wanted(&up, &down);
-		ends[1].events = wanted(&down, &up);
+		ends[0].events = wanted_poll_events(&up, &down);
+		ends[1].events = wanted_poll_events(&down, &up);
 		r = poll(ends, 2, has_gone(ends) ? LIMIT_RELAY_REMAINS_MS : idle_ms);
 		if (r < 0 && errno == EINTR)
 			continue;

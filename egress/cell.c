@@ -83,7 +83,7 @@ uint64_t cell_share(const struct cell *cell, uint64_t limit)
  * a workspace's share: clients that ask for nothing must not keep out those of other workspaces. If
  * most of all descriptors are in use, no tenant gets more than its equal share.
  */
-static bool has_room(const struct cell *cell)
+static bool cell_has_room(const struct cell *cell)
 {
 	const struct egress *egress = cell->egress;
 	const struct tenant *tenant = cell->tenant;
@@ -167,7 +167,7 @@ void cells_resume(struct egress *egress)
 	while ((door = TAILQ_FIRST(&paused))) {
 		TAILQ_REMOVE(&paused, door, paused);
 		TAILQ_INSERT_TAIL(&egress->paused, door, paused);
-		if (has_room(door->cell))
+		if (cell_has_room(door->cell))
 			accept_again(door);
 	}
 	if (egress->n_dns_paused > 0 && !egress_is_behind(egress))
@@ -205,7 +205,7 @@ static void on_accept(evutil_socket_t fd, short what, void *context)
 	int client;
 
 	(void)what;
-	if (!has_room(door->cell)) {
+	if (!cell_has_room(door->cell)) {
 		pause_accepting(door);
 		return;
 	}

@@ -49,7 +49,7 @@ static void connect_to(struct conn *conn, const struct host *host, uint16_t port
 static void on_addresses(void *context, const struct sockaddr_storage *addresses, size_t n);
 
 /* Judges the host by the rules. Returns false if it was refused. */
-static bool judge(struct conn *conn, const struct egress_tenant *policy)
+static bool judge_upstream(struct conn *conn, const struct egress_tenant *policy)
 {
 	struct cell *cell = conn->cell;
 	struct verdict verdict = {.any_protocol = true};
@@ -95,7 +95,7 @@ void conn_open(struct conn *conn)
 		conn_refuse(conn, EGRESS_NOT_ALLOWED, NULL, none);
 		return;
 	}
-	if (!judge(conn, policy))
+	if (!judge_upstream(conn, policy))
 		return;
 	conn->is_admitted = true;
 	conn->cell->tenant->usage.tunnels++;

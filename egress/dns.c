@@ -16,7 +16,7 @@
 #define FAKE_ADDRESS 0x7f010001U /* 127.1.0.1 */
 
 /* Returns the reason against @host on both of the ports that are served, or 0. */
-static struct verdict judge(const struct cell *cell, const struct host *host)
+static struct verdict judge_dns_name(const struct cell *cell, const struct host *host)
 {
 	const struct egress_tenant *policy = cell->tenant->policy;
 	const struct rules *narrowed = cell->is_narrowed ? &cell->narrowed : NULL;
@@ -62,7 +62,7 @@ size_t dns_answer(
 	if (dns_question_parse(packet, &question) < 0)
 		return 0;
 	if (question.has_host)
-		verdict = judge(cell, &question.host);
+		verdict = judge_dns_name(cell, &question.host);
 	/* Whose a datagram is, the kernel cannot say; of a connection it does. */
 	if (verdict.reason != 0 && call == 0 && cell->diag >= 0)
 		return dns_answer_put(packet, &question, DNS_ASK_BY_TCP, &fake, reply);

@@ -178,7 +178,7 @@ static int carry(struct conn *conn, enum conn_direction way, size_t share)
 }
 
 /* A socket is read while its receiver takes bytes, and written when that one waits for it. */
-static short wanted(const struct conn *conn, enum conn_direction reads)
+static short wanted_direction_events(const struct conn *conn, enum conn_direction reads)
 {
 	const struct conn_way *out = &conn->ways[reads], *in = &conn->ways[!reads];
 	bool read = !out->is_over && !out->is_blocked;
@@ -201,8 +201,8 @@ void conn_relay(struct conn *conn)
 	} else if (conn->ways[CONN_OUT].is_over && conn->ways[CONN_IN].is_over) {
 		conn_end(conn);
 	} else {
-		conn_watch_client(conn, wanted(conn, CONN_OUT));
-		conn_watch_remote(conn, wanted(conn, CONN_IN));
+		conn_watch_client(conn, wanted_direction_events(conn, CONN_OUT));
+		conn_watch_remote(conn, wanted_direction_events(conn, CONN_IN));
 	}
 }
 

@@ -67,7 +67,7 @@ static int error_of(const char *code)
 }
 
 /* Returns 0 or an error of agent_link.h for an answer. */
-static int judge(struct text line)
+static int judge_agent_answer(struct text line)
 {
 	struct json_bounds bounds = json_request_bounds(line.len);
 	struct json_object *answer = NULL, *error, *data, *code;
@@ -170,7 +170,7 @@ static void on_ready(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	if (r == 0)
-		r = judge((struct text){socket->line, socket->len - 1});
+		r = judge_agent_answer((struct text){socket->line, socket->len - 1});
 	if (r == 0 && socket->port > 0) {
 		r = send_forward(socket);
 		if (r == 0)

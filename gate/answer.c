@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* libmicrohttpd writes the head of an answer behind that of its request. */
-static bool has_room(const struct gate_request *request, size_t more)
+static bool answer_has_room(const struct gate_request *request, size_t more)
 {
 	size_t taken = strlen(request->target) + request->header_bytes + LIMIT_GATE_HEAD_SLACK;
 
@@ -30,7 +30,7 @@ bool gate_answer_header(struct gate_request *request, const char *name, const ch
 	struct gate_header *header, *grown;
 
 	if (request->n_headers == LIMIT_GATE_ANSWER_FIELDS || !gate_head_is_name(name) ||
-		!gate_head_is_value(value) || !has_room(request, len))
+		!gate_head_is_value(value) || !answer_has_room(request, len))
 		return false;
 	if ((request->n_headers & (request->n_headers + 1)) == 0) {
 		grown = reallocarray(

@@ -197,7 +197,7 @@ static void await_size(struct session *session, struct json_object *row, uint64_
 }
 
 /* The service measures a workspace when it is opened. Those that take too long stay unknown. */
-static void measure(struct session *session, struct json_object *result)
+static void measure_client_workspace(struct session *session, struct json_object *result)
 {
 	struct json_object *rows = field(result, "workspaces");
 	uint64_t deadline = monotonic_ms() + MEASURE_ALL_MS;
@@ -219,7 +219,7 @@ static int list(struct session *session, const struct invocation *invocation)
 	int status = ask_list_of(session, invocation, &result);
 
 	if (status == STATUS_OK)
-		measure(session, result);
+		measure_client_workspace(session, result);
 	if (status == STATUS_OK && invocation->json)
 		print_document(result);
 	else if (status == STATUS_OK)

@@ -60,7 +60,7 @@ static size_t trimmed_len(const char *path)
 }
 
 /* Returns "./" and the last component of @path, or "." if that is ".", ".." or "/"; malloc'ed. */
-static char *name_of(const char *path)
+static char *put_source_name(const char *path)
 {
 	size_t end = trimmed_len(path), start = end;
 	char *name;
@@ -135,7 +135,7 @@ int put_target_find(struct transfer *transfer, struct session *session, char *co
 	ret->directory = single ? directory_of(to) : strdup(to);
 	ret->names = calloc((size_t)n, sizeof(*ret->names));
 	for (int i = 0; i < n && ret->names; i++, ret->n++)
-		ret->names[i] = name_of(single ? to : sources[i]);
+		ret->names[i] = put_source_name(single ? to : sources[i]);
 	for (int i = 0; i < n; i++)
 		if (!ret->directory || !ret->names || !ret->names[i]) {
 			complain("out of memory");

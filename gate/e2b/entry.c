@@ -31,7 +31,7 @@ static const struct entry_type *type_of(struct text name)
 	return &other;
 }
 
-static struct text name_of(struct text path)
+static struct text entry_name(struct text path)
 {
 	const char *slash = path.len > 0 ? memrchr(path.data, '/', path.len) : NULL;
 	size_t before = slash ? (size_t)(slash + 1 - path.data) : 0;
@@ -84,7 +84,7 @@ static void put_target(struct json_object *object, struct text path, struct text
 		json_put_text(object, "symlinkTarget", target);
 		return;
 	}
-	directory.len -= name_of(path).len;
+	directory.len -= entry_name(path).len;
 	resolved = join(directory, target);
 	if (resolved)
 		json_put_text(object, "symlinkTarget", text_from(resolved));
@@ -114,7 +114,7 @@ struct json_object *entry_show(struct json_object *node, const char *root)
 
 	if (path == NULL)
 		return object;
-	json_put_text(object, "name", name_of(text_from(path)));
+	json_put_text(object, "name", entry_name(text_from(path)));
 	json_put_text(object, "type", text_from(type->shown));
 	json_put_text(object, "path", text_from(path));
 	json_object_object_add(
@@ -133,7 +133,7 @@ struct json_object *entry_show_written(struct text path, struct json_object *met
 {
 	struct json_object *object = json_object_new_object();
 
-	json_put_text(object, "name", name_of(path));
+	json_put_text(object, "name", entry_name(path));
 	json_put_text(object, "path", path);
 	json_put_text(object, "type", TEXT_LITERAL("file"));
 	if (metadata)

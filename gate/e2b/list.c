@@ -51,7 +51,7 @@ static int compare(
 	return listing->ascending ? order : -order;
 }
 
-static bool wanted(const struct listing *listing, const struct facts *facts)
+static bool is_sandbox_wanted(const struct listing *listing, const struct facts *facts)
 {
 	if (facts->state == FACTS_KILLED || facts->started_ms < listing->started_after ||
 		!(facts->state == FACTS_RUNNING ? listing->wants_running : listing->wants_paused))
@@ -119,7 +119,7 @@ static void listed(struct op *op, const struct cloister_message *reply)
 	for (size_t i = 0; i < json_object_array_length(rows); i++) {
 		struct json_object *row = json_object_array_get_idx(rows, i);
 
-		if (facts_read(row, facts_now(), &facts) && wanted(listing, &facts))
+		if (facts_read(row, facts_now(), &facts) && is_sandbox_wanted(listing, &facts))
 			insert(listing, json_object_get(row), &facts);
 	}
 	json_object_put(rows);

@@ -371,7 +371,7 @@ static int64_t query_number(struct gate_request *request, const char *name, int6
 	return value ? strtoll(value, NULL, 10) : otherwise;
 }
 
-static void measure(struct op *op)
+static void measure_own_use(struct op *op)
 {
 	struct own *own = op->state;
 	struct json_object *samples = json_object_new_array();
@@ -388,5 +388,5 @@ void sandbox_metrics(struct gate_request *request)
 	struct op *op = own_op_of_one(request);
 
 	if (op)
-		own_find(op, measure);
+		own_find(op, measure_own_use);
 }

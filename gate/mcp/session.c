@@ -456,7 +456,7 @@ struct mcp_session *mcp_session_new(struct gate_request *request, bool has_id)
 }
 
 /* Takes the same time for each id. */
-static bool is_same(const char *a, const char *b, size_t len)
+static bool is_same_secret(const char *a, const char *b, size_t len)
 {
 	volatile uint8_t difference = 0;
 
@@ -478,7 +478,8 @@ struct mcp_session *mcp_session_find(struct gate_request *request)
 	}
 	LIST_FOREACH (session, &sessions, entry) {
 		if (strcmp(session->key, key) == 0 && session->id[0] &&
-			strlen(id) == strlen(session->id) && is_same(id, session->id, strlen(id))) {
+			strlen(id) == strlen(session->id) &&
+			is_same_secret(id, session->id, strlen(id))) {
 			session->idle_ms = 0;
 			return session;
 		}

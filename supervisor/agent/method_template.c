@@ -186,7 +186,7 @@ static enum tool_error read_wish(struct client *client, struct json_object *para
 	return TOOL_OK;
 }
 
-static enum tool_error check(const struct client *client, struct refusal *ret)
+static enum tool_error check_template_rights(const struct client *client, struct refusal *ret)
 {
 	enum tool_error error = agent_refusal(client, NULL, ret);
 
@@ -198,8 +198,8 @@ void method_workspace_fork(struct client *client, struct jsonrpc_request *reques
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	_cleanup_free_ struct fork_request *fork = calloc(1, sizeof(*fork));
 	_cleanup_(wish_done) struct fork_wish wish = {0};
-	enum tool_error error =
-		fork ? check(client, &refusal) : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
+	enum tool_error error = fork ? check_template_rights(client, &refusal)
+				     : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
 
 	if (error == TOOL_OK)
 		error = read_wish(client, request->params, &wish, &refusal);

@@ -429,7 +429,7 @@ static size_t count_openings(const struct client *client)
 }
 
 /* Checks the limits for one more workspace. */
-static enum tool_error has_room(const struct client *client, struct refusal *ret_refusal)
+static enum tool_error has_room_to_open(const struct client *client, struct refusal *ret_refusal)
 {
 	if (client_calls(client) >= LIMIT_CALLS_PER_CONNECTION)
 		return refusal_format(ret_refusal, TOOL_BUSY,
@@ -455,7 +455,7 @@ void method_workspace_open(struct client *client, struct jsonrpc_request *reques
 	enum tool_error error = agent_refuses_all(client, &refusal);
 
 	if (error == TOOL_OK)
-		error = has_room(client, &refusal);
+		error = has_room_to_open(client, &refusal);
 	if (error == TOOL_OK)
 		error = begin_open(client, request, &refusal);
 	if (error != TOOL_OK)

@@ -120,7 +120,7 @@ static uint64_t enough_for(size_t i)
 }
 
 /* Returns the value that would suffice; 0 if only no limit does. */
-static uint64_t wanted(size_t i)
+static uint64_t wanted_budget(size_t i)
 {
 	return of_each(i) == SHARED_BUDGET_UNLIMITED ? 0 : workspaces * of_each(i) + kept[i];
 }
@@ -137,7 +137,7 @@ static void write_remedy(void)
 			continue;
 		else if (budgets[i].setting)
 			len += (size_t)snprintf(remedy + len, sizeof(remedy) - len,
-				" %s%" PRIu64 "%s", budgets[i].setting, wanted(i),
+				" %s%" PRIu64 "%s", budgets[i].setting, wanted_budget(i),
 				budgets[i].file ? ";" : " in cloisterd's unit;");
 		else
 			len += (size_t)snprintf(remedy + len, sizeof(remedy) - len,

@@ -15,7 +15,7 @@ void denials_init(struct denials *denials)
 	denials->n = 0;
 }
 
-static bool is_same(const struct denial *denial, const struct denial *other)
+static bool is_same_denial(const struct denial *denial, const struct denial *other)
 {
 	return denial->call == other->call && denial->port == other->port &&
 	       denial->reason == other->reason && denial->via == other->via &&
@@ -29,7 +29,7 @@ static struct denial *take_denial_row(struct denials *denials, const struct deni
 	struct denial *denial;
 
 	TAILQ_FOREACH (denial, &denials->list, entry)
-		if (is_same(denial, made))
+		if (is_same_denial(denial, made))
 			break;
 	if (!denial && denials->n < LIMIT_DENIALS_KEPT) {
 		denial = malloc(sizeof(*denial));

@@ -45,7 +45,7 @@ bool workspace_pause_end(struct workspace *workspace)
 	return whole;
 }
 
-static void measure(struct workspace *workspace)
+static void measure_paused_disk(struct workspace *workspace)
 {
 	if (cell_serves(workspace->cell, CELL_FILES))
 		(void)workspace_disk_ask(workspace, DISK_ASK_PROMPT);
@@ -57,7 +57,7 @@ static void on_over(void *context)
 	struct workspace *workspace = context;
 
 	if (!workspace_pause_end(workspace))
-		measure(workspace);
+		measure_paused_disk(workspace);
 }
 
 void workspace_pause_init(struct workspace *workspace)
@@ -110,7 +110,7 @@ void workspace_pause_advance(struct workspace *workspace)
 	if (workspace->pause.state != PAUSE_WRITES || workspace->running[CALL_CLASS_WRITE] > 0)
 		return;
 	workspace->pause.state = PAUSE_ON;
-	measure(workspace);
+	measure_paused_disk(workspace);
 }
 
 int workspace_pause_told(struct workspace *workspace, const struct channel_frame *frame)

@@ -24,7 +24,7 @@ uint64_t workspaces_room_of_one(const struct workspaces *workspaces, const struc
 }
 
 /* Returns how many all workspaces that the tenants may have in use would hold. */
-static uint64_t wanted(const struct workspaces *workspaces, const struct config *config)
+static uint64_t wanted_room(const struct workspaces *workspaces, const struct config *config)
 {
 	uint64_t of_one = 0;
 
@@ -41,7 +41,7 @@ void workspaces_room_reload(struct workspaces *workspaces, const struct config *
 	struct workspace_room *room = &workspaces->room;
 	uint64_t spares = config->host.spare_cells;
 
-	room->limit = wanted(workspaces, config) > room->most ? room->most : 0;
+	room->limit = wanted_room(workspaces, config) > room->most ? room->most : 0;
 	room->is_shared = config->n_tenants > 1;
 	/* Each has six descriptors, which are not counted. */
 	if (room->limit > 0 && spares > room->limit / LIMIT_DESCRIPTORS_SPARES_PART)

@@ -15,7 +15,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 }
 
 /* Returns how many tasks the tenants' commands can start, if all run that may. */
-static uint64_t wanted(const struct config *config)
+static uint64_t wanted_tasks(const struct config *config)
 {
 	uint64_t sum = 0, sessions = 0, most = 0;
 
@@ -38,7 +38,7 @@ void workspaces_tasks(const struct config *config, struct workspaces_tasks_view 
 
 	ret->most = shared_budgets_tasks(&ret->limited_by);
 	ret->left = ret->most - smaller(idle, ret->most / 2);
-	ret->wanted = wanted(config);
+	ret->wanted = wanted_tasks(config);
 }
 
 /* Those that came first are fed first. What finds room takes it when its command begins. */

@@ -32,7 +32,7 @@ struct command_cgroups command_cgroups_inherited(void)
 	return all;
 }
 
-static void name_of(const struct command_cgroup *cgroup, char name[32])
+static void command_cgroup_name(const struct command_cgroup *cgroup, char name[32])
 {
 	snprintf(name, 32, "cmd-%" PRIu64, cgroup->number);
 }
@@ -83,7 +83,7 @@ int command_cgroup_make(struct command_cgroups *all, const struct command_limits
 	if (all->group < 0)
 		return 0;
 	cgroup.number = ++all->last;
-	name_of(&cgroup, name);
+	command_cgroup_name(&cgroup, name);
 	if (mkdirat(all->group, name, 0755) < 0)
 		return -errno;
 	cgroup.fd = openat(all->group, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -188,7 +188,7 @@ void command_cgroup_remove(struct command_cgroups *all, struct command_cgroup *c
 		return;
 	LIST_REMOVE(cgroup, link);
 	close_fd(&cgroup->fd);
-	name_of(cgroup, name);
+	command_cgroup_name(cgroup, name);
 	/*
 	 * A reaped process may stay in its group for a moment. A group that still cannot be removed
 	 * goes when the workspace's group does.

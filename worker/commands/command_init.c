@@ -559,7 +559,7 @@ static uint64_t microseconds(struct timeval time)
 /*
  * All processes of the command were reaped by the init, so its children's usage is the command's.
  */
-static void measure(struct command_ended *ended)
+static void measure_command(struct command_ended *ended)
 {
 	struct rusage usage = {0};
 
@@ -672,7 +672,7 @@ static void follow(long shell, const struct command_init *init)
 	if (ended->wait_status != 0)
 		ended->disk_full = (!was_full && is_disk_full(init)) ||
 				   has_tried_to_write(init, (int)ended->wait_status);
-	measure(ended);
+	measure_command(ended);
 }
 
 static int command_init(void *context)

@@ -31,7 +31,7 @@ static long wait_for(struct pollfd *fds, unsigned n, int wait_ms)
 	return RAW5(SYS_ppoll, fds, n, wait_ms < 0 ? NULL : &time, NULL, 0);
 }
 
-static bool has_room(int out, int wait_ms)
+static bool pipe_has_room(int out, int wait_ms)
 {
 	struct pollfd room = {.fd = out, .events = POLLOUT};
 
@@ -54,7 +54,7 @@ static void pass_output(struct relay *relay)
 {
 	long r;
 
-	relay->out_is_full = !has_room(relay->ends.out, 0);
+	relay->out_is_full = !pipe_has_room(relay->ends.out, 0);
 	if (relay->out_is_full)
 		return;
 	r = pass_piece(&relay->ends);
@@ -126,7 +126,7 @@ void relay_rest(const struct relay_ends *ends, int wait_ms)
 	size_t passed = 0;
 	long n = 1;
 
-	while (n > 0 && passed < REST_BYTES && has_room(ends->out, wait_ms)) {
+	while (n > 0 && passed < REST_BYTES && pipe_has_room(ends->out, wait_ms)) {
 		n = pass_piece(ends);
 		passed += n > 0 ? (size_t)n : 0;
 	}

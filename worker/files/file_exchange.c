@@ -36,7 +36,7 @@ static bool has_content(int fd, struct text content)
 	}
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
+static bool is_same_inode(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
@@ -45,7 +45,8 @@ bool file_exchange_is_same(int fd, struct text content, const struct stat *found
 {
 	struct stat expected;
 
-	return fstat(fd, &expected) == 0 && is_same(found, &expected) && has_content(fd, content);
+	return fstat(fd, &expected) == 0 && is_same_inode(found, &expected) &&
+	       has_content(fd, content);
 }
 
 /* Whether @found is the file that is to be replaced, with the content that was read. */
@@ -78,7 +79,7 @@ static int put_back(const struct file_exchange *exchange, struct stat out)
 		struct stat put = out;
 
 		r = exchange_once(exchange, &out);
-		if (r == 0 && is_same(&out, &last))
+		if (r == 0 && is_same_inode(&out, &last))
 			return -ERROR_CHANGED;
 		last = put;
 	}

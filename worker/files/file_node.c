@@ -108,7 +108,8 @@ static size_t own_name(bool group, uint32_t id, char *name)
 	return 0;
 }
 
-static struct text name_of(const struct root *root, bool group, uint32_t id, struct node_name *last)
+static struct text node_owner_name(
+	const struct root *root, bool group, uint32_t id, struct node_name *last)
 {
 	if (!last->known || last->id != id) {
 		last->known = true;
@@ -133,8 +134,8 @@ struct files_node file_node(
 		.uid = st->st_uid,
 		.gid = st->st_gid,
 		.links = st->st_nlink,
-		.owner = name_of(root, false, st->st_uid, &texts->owner),
-		.group = name_of(root, true, st->st_gid, &texts->group),
+		.owner = node_owner_name(root, false, st->st_uid, &texts->owner),
+		.group = node_owner_name(root, true, st->st_gid, &texts->group),
 	};
 }
 

@@ -68,7 +68,7 @@ static bool is_hidden(const struct stat *st)
 }
 
 /* Each of a file's names has its part, so that a file counts once. */
-static void measure(const struct walk_entry *entry, struct files_end *sum)
+static void measure_swept(const struct walk_entry *entry, struct files_end *sum)
 {
 	struct stat st;
 	bool is_directory = entry->type == DT_DIR;
@@ -92,7 +92,7 @@ static int clean(const struct walk_entry *entry, void *context)
 
 static int count_swept(const struct walk_entry *entry, void *context)
 {
-	measure(entry, context);
+	measure_swept(entry, context);
 	return 0;
 }
 

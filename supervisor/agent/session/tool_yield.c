@@ -43,8 +43,8 @@ bool tool_yield_refuses(const struct client *client, const struct workspace *wor
 #define NAME_SIZE sizeof("bg-18446744073709551615")
 
 /* Returns the name of a command in the background: a model writes a short one without mistakes. */
-static struct text name_of(const struct workspace *workspace, const struct tool_args *args,
-	char buffer[static NAME_SIZE])
+static struct text yielded_session_name(const struct workspace *workspace,
+	const struct tool_args *args, char buffer[static NAME_SIZE])
 {
 	size_t n = 1;
 
@@ -64,7 +64,8 @@ int tool_yield_promise(const struct client *client, struct workspace *workspace,
 	*ret = NULL;
 	if (!needs_place(client, request))
 		return 0;
-	return session_promise(workspace, request, name_of(workspace, &request->args, buffer), ret);
+	return session_promise(
+		workspace, request, yielded_session_name(workspace, &request->args, buffer), ret);
 }
 
 void tool_yield_keep(struct session *later, struct call *call)

@@ -124,9 +124,10 @@ void tool_transaction_close(struct client *client, struct workspace *workspace)
 }
 
 /* Whether it can be; a mistake of the program has an error of TOOL_OK. */
-static enum tool_error check(const struct client *client, const struct jsonrpc_request *request,
-	struct workspace *workspace, const struct call_request *call_request,
-	const struct client_reply *reply, struct refusal *ret)
+static enum tool_error check_transaction_begin(const struct client *client,
+	const struct jsonrpc_request *request, struct workspace *workspace,
+	const struct call_request *call_request, const struct client_reply *reply,
+	struct refusal *ret)
 {
 	const char *message = NULL;
 
@@ -161,7 +162,7 @@ bool tool_transaction_refuses(struct client *client, const struct jsonrpc_reques
 
 	if (!is_preview(call_request))
 		return false;
-	error = check(client, request, workspace, call_request, reply, why);
+	error = check_transaction_begin(client, request, workspace, call_request, reply, why);
 	transaction = error == TOOL_OK && !why->message ? calloc(1, sizeof(*transaction)) : NULL;
 	if (error == TOOL_OK && !why->message && !transaction)
 		error = refusal_set(why, TOOL_BUSY, "Out of memory");

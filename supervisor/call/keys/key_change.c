@@ -47,7 +47,7 @@ struct text key_change_version(const char *versions, size_t index)
 }
 
 /* One that is not known is like no other. */
-static bool is_same(struct text a, struct text b)
+static bool is_same_version(struct text a, struct text b)
 {
 	return a.len > 0 && text_equal(a, b);
 }
@@ -56,9 +56,12 @@ unsigned key_change_compare(const struct key_change *change, const char *found, 
 {
 	struct text version = key_change_version(found, index);
 
-	return (is_same(version, key_change_version(change->before, index)) ? KEY_CHANGE_BEFORE
-									    : 0U) |
-	       (is_same(version, key_change_version(change->after, index)) ? KEY_CHANGE_AFTER : 0U);
+	return (is_same_version(version, key_change_version(change->before, index))
+			       ? KEY_CHANGE_BEFORE
+			       : 0U) |
+	       (is_same_version(version, key_change_version(change->after, index))
+			       ? KEY_CHANGE_AFTER
+			       : 0U);
 }
 
 unsigned key_change_compare_all(const struct key_change *change, const char *found)

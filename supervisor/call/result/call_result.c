@@ -133,7 +133,7 @@ static uint64_t item_cost(const struct call_result *result, const struct text te
 }
 
 /* Whether one more item, which takes @cost, fits. Counts it if so. */
-static bool has_room(struct call_result *result, uint64_t max, uint64_t cost)
+static bool result_has_room(struct call_result *result, uint64_t max, uint64_t cost)
 {
 	const struct shown *shown = &result->request->shown;
 
@@ -170,7 +170,7 @@ static int add_entry(struct call_result *result, const struct channel_frame *fra
 
 	if (frame->type != FILES_ENTRY || files_entry_get(frame->payload, &entry) < 0)
 		return -EBADMSG;
-	if (!has_room(result, LIMIT_LIST_ENTRIES,
+	if (!result_has_room(result, LIMIT_LIST_ENTRIES,
 		    item_cost(result, (const struct text[2]){entry.path, entry.target})))
 		return 0;
 	observation_write_entry(&result->json, &entry);
@@ -186,7 +186,7 @@ static int add_node(struct call_result *result, const struct channel_frame *fram
 
 	if (frame->type != FILES_NODE || files_node_get(frame->payload, &node) < 0)
 		return -EBADMSG;
-	if (has_room(result, LIMIT_LIST_ENTRIES, 0))
+	if (result_has_room(result, LIMIT_LIST_ENTRIES, 0))
 		observation_write_node(&result->json, &node);
 	return 0;
 }
@@ -206,8 +206,8 @@ static int add_match(struct call_result *result, const struct channel_frame *fra
 		return -EBADMSG;
 	cost = item_cost(result, (const struct text[2]){match.path, match.text});
 	if (match.context ? !has_room_around(result, cost)
-			  : !has_room(result, (uint64_t)tool_search_most(&result->request->args),
-				    cost))
+			  : !result_has_room(result,
+				    (uint64_t)tool_search_most(&result->request->args), cost))
 		return 0;
 	observation_write_match(&result->json, &match);
 	if (result->text && !model_text_match(result->text, &match))
@@ -277,7 +277,7 @@ static int add_change(struct call_result *result, const struct channel_frame *fr
 		return -EBADMSG;
 	if (!result->dropped)
 		end_change(result);
-	if (!has_room(result, LIMIT_DIFF_CHANGES, 0))
+	if (!result_has_room(result, LIMIT_DIFF_CHANGES, 0))
 		return 0;
 	observation_write_change(&result->json, &change);
 	result->in_change = true;

@@ -142,7 +142,7 @@ void workspace_freeze_give_up(struct workspace *workspace)
 		finish_freeze(workspace, TOOL_BUSY, WORKSPACE_SETTLES);
 }
 
-static enum tool_error check(
+static enum tool_error check_freeze(
 	const struct workspace *workspace, struct text name, struct refusal *ret_refusal)
 {
 	enum tool_error error;
@@ -166,7 +166,7 @@ static enum tool_error check(
 enum tool_error workspace_freeze(struct workspace *workspace, struct text name,
 	workspace_frozen frozen, void *context, struct refusal *ret_refusal)
 {
-	enum tool_error error = check(workspace, name, ret_refusal);
+	enum tool_error error = check_freeze(workspace, name, ret_refusal);
 	struct workspace_freeze *freeze;
 
 	if (error != TOOL_OK)

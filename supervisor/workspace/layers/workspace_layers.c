@@ -390,7 +390,7 @@ enum tool_error workspace_swap_begin(struct workspace *workspace, const struct l
 	return TOOL_OK;
 }
 
-static enum tool_error check(const struct workspace *workspace, struct refusal *ret_refusal)
+static enum tool_error check_swap(const struct workspace *workspace, struct refusal *ret_refusal)
 {
 	if (workspace->kind != WORKSPACE_MANAGED)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN, WORKSPACE_NOT_MANAGED);
@@ -431,7 +431,7 @@ static enum tool_error make_checkpoint(struct workspace *workspace, struct text 
 {
 	const struct layers_place place = place_of(workspace);
 	struct layer_stack next = workspace->layers;
-	enum tool_error error = check(workspace, ret_refusal);
+	enum tool_error error = check_swap(workspace, ret_refusal);
 	uint32_t frozen;
 	int r;
 
@@ -498,7 +498,7 @@ enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number
 	workspace_swapped swapped, void *context, struct refusal *ret_refusal)
 {
 	struct layer_stack next = workspace->layers;
-	enum tool_error error = check(workspace, ret_refusal);
+	enum tool_error error = check_swap(workspace, ret_refusal);
 	size_t i = 0;
 
 	if (error != TOOL_OK)
@@ -520,7 +520,7 @@ enum tool_error workspace_try_foreign(struct workspace *workspace, workspace_swa
 {
 	const struct layers_place place = place_of(workspace);
 	struct layer_stack next = workspace->layers;
-	enum tool_error error = check(workspace, ret_refusal);
+	enum tool_error error = check_swap(workspace, ret_refusal);
 	int r;
 
 	if (error == TOOL_OK && next.count + 2 > LIMIT_LAYERS)

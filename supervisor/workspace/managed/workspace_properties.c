@@ -33,8 +33,8 @@ struct json_object *workspace_env(const struct workspace *workspace)
 	return workspace->properties.env;
 }
 
-static enum tool_error check(const struct workspace *workspace, const struct properties *given,
-	struct refusal *ret_refusal)
+static enum tool_error check_new_properties(const struct workspace *workspace,
+	const struct properties *given, struct refusal *ret_refusal)
 {
 	const struct properties *kept = &workspace->properties;
 
@@ -53,7 +53,7 @@ enum tool_error workspace_set_properties(
 	struct workspace *workspace, const struct properties *given, struct refusal *ret_refusal)
 {
 	_cleanup_(properties_done) struct properties next = {0};
-	enum tool_error error = check(workspace, given, ret_refusal);
+	enum tool_error error = check_new_properties(workspace, given, ret_refusal);
 	char *allow = NULL;
 	int r;
 

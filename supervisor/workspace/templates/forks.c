@@ -439,7 +439,7 @@ static void load(struct forking *forking)
 		copy_next(forking);
 }
 
-static enum tool_error check(
+static enum tool_error check_forking(
 	struct workspaces *all, struct forking *forking, struct refusal *ret_refusal)
 {
 	struct tenant *tenant = forking->tenant;
@@ -502,7 +502,7 @@ enum tool_error forks_begin(struct workspaces *all, struct tenant *tenant,
 	LIST_INSERT_HEAD(&all->forking, forking, entry);
 	error = id_range() && !forking->copies
 			? refusal_set(ret_refusal, TOOL_BUSY, "Out of memory")
-			: check(all, forking, ret_refusal);
+			: check_forking(all, forking, ret_refusal);
 	if (error != TOOL_OK) {
 		free(TAKE_PTR(forking->copies));
 		forking_free(forking);

@@ -118,7 +118,7 @@ static enum tool_error open_slowly(
 }
 
 /* A name that does not exist is no link, so the rest of the path can be judged by its string. */
-static enum tool_error judge(enum tool_error error, const char *relative)
+static enum tool_error judge_open_error(enum tool_error error, const char *relative)
 {
 	if ((error == TOOL_NOT_FOUND || error == TOOL_NOT_A_DIRECTORY) &&
 		path_rules_climbs(relative))
@@ -169,7 +169,7 @@ static enum tool_error open_relative(
 		error = tool_error_from_errno(-fd);
 	}
 	if (error != TOOL_OK)
-		return judge(error, relative);
+		return judge_open_error(error, relative);
 	*ret_fd = fd;
 	if (ret_path)
 		*ret_path = TAKE_PTR(reported);
@@ -292,7 +292,7 @@ enum tool_error root_place(
 		error = place_slowly(root, relative, create_dirs, &place);
 	if (error != TOOL_OK) {
 		made_dirs_undo(&place.made);
-		return judge(error, relative);
+		return judge_open_error(error, relative);
 	}
 	*ret_place = place;
 	place = ROOT_PLACE_NONE;

@@ -51,7 +51,7 @@ static struct home_name home_name(const char *tenant, const char *name)
 	return of;
 }
 
-static bool is_same(const struct home_name *a, const struct home_name *b)
+static bool is_same_home(const struct home_name *a, const struct home_name *b)
 {
 	return strcmp(a->tenant, b->tenant) == 0 && strcmp(a->name, b->name) == 0;
 }
@@ -132,7 +132,7 @@ static bool is_live(const struct cell_homes *homes, const struct home_name *of)
 	const struct live_home *live;
 
 	LIST_FOREACH (live, &homes->live, entry)
-		if (is_same(&live->of, of))
+		if (is_same_home(&live->of, of))
 			return true;
 	return false;
 }
@@ -180,7 +180,7 @@ static void add_job(struct cell_homes *homes, const struct home_name *of)
 	struct home_job *job;
 
 	LIST_FOREACH (job, &homes->jobs, entry)
-		if (is_same(&job->of, of) && job->sweep.job.pid == 0)
+		if (is_same_home(&job->of, of) && job->sweep.job.pid == 0)
 			return;
 	/* Without memory the home is left out. The next start, or the end of its next cell, adds it
 	 * again. */

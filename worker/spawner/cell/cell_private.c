@@ -165,7 +165,7 @@ static struct owner owner_of(const struct cell *cell)
 	return owner;
 }
 
-static bool is_same(const struct owner *a, const struct owner *b)
+static bool is_same_owner(const struct owner *a, const struct owner *b)
 {
 	return a->uid == b->uid && a->dev == b->dev && a->ino == b->ino &&
 	       a->tmp_bytes == b->tmp_bytes && a->kind == b->kind &&
@@ -465,7 +465,7 @@ int cell_private_take(struct cell *cell)
 		return wait_for_closers(cell);
 	LIST_REMOVE(tmpfs, entry);
 	privates->n_kept--;
-	if (is_same(&tmpfs->owner, &owner)) {
+	if (is_same_owner(&tmpfs->owner, &owner)) {
 		cell->kept = tmpfs;
 		return 0;
 	}

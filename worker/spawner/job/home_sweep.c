@@ -84,7 +84,7 @@ static int clear(void *context)
 	return tree_clear(cleaner->fd, own_fds, &removed);
 }
 
-static int measure(void *context)
+static int measure_home(void *context)
 {
 	const struct cleaner *cleaner = context;
 	const struct tree_size most = {.bytes = cleaner->max_bytes, .files = LIMIT_HOME_FILES};
@@ -112,7 +112,7 @@ static const struct setup_step clear_steps[] = {
 };
 
 static const struct forked_kind measurer = {
-	"cloister-sweep", measure_steps, ARRAY_SIZE(measure_steps), measure};
+	"cloister-sweep", measure_steps, ARRAY_SIZE(measure_steps), measure_home};
 static const struct forked_kind clearer = {
 	"cloister-sweep", clear_steps, ARRAY_SIZE(clear_steps), clear};
 

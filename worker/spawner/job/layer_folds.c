@@ -332,7 +332,7 @@ static bool read_path(const char *path, struct layer_fold *ret)
 }
 
 /* Whether there is room for @added. */
-static bool has_room(const struct layer_folds *folds, const struct layer_fold *added)
+static bool folds_have_room(const struct layer_folds *folds, const struct layer_fold *added)
 {
 	const struct layer_fold *fold;
 	size_t n = 0;
@@ -357,7 +357,7 @@ void layer_folds_add(struct layer_folds *folds, const char *tenant, const char *
 	/* Without memory or room it is asked for again, after the next checkpoint. */
 	fold = calloc(1, sizeof(*fold));
 	if (!fold || snprintf(fold->tenant, sizeof(fold->tenant), "%s", tenant) < 0 ||
-		!read_path(path, fold) || !has_room(folds, fold)) {
+		!read_path(path, fold) || !folds_have_room(folds, fold)) {
 		free(fold);
 		return;
 	}

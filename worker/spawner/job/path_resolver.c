@@ -300,7 +300,7 @@ static bool is_silent(const struct path_resolver *resolver, int64_t now)
 	       now - resolver->begun_ms >= LIMIT_LOOK_UP_SILENT_MS;
 }
 
-static enum verdict judge(struct path_resolvers *resolvers, struct look *look, int64_t now)
+static enum verdict judge_look(struct path_resolvers *resolvers, struct look *look, int64_t now)
 {
 	size_t young = 0, all = 0, late = 0;
 	enum verdict verdict = MAY_BEGIN;
@@ -380,7 +380,7 @@ static void give_up(struct path_resolvers *resolvers, struct look *look, int err
 
 static bool may_begin(void *context, struct fair_entry *entry)
 {
-	return judge(context, (struct look *)entry, (int64_t)monotonic_ms()) == MAY_BEGIN;
+	return judge_look(context, (struct look *)entry, (int64_t)monotonic_ms()) == MAY_BEGIN;
 }
 
 static void begin_waiting(struct path_resolvers *resolvers, int64_t now)
@@ -388,7 +388,7 @@ static void begin_waiting(struct path_resolvers *resolvers, int64_t now)
 	struct look *look, *next;
 
 	for (look = TAILQ_FIRST(&resolvers->waiting); look; look = next) {
-		enum verdict verdict = judge(resolvers, look, now);
+		enum verdict verdict = judge_look(resolvers, look, now);
 
 		next = TAILQ_NEXT(look, entry);
 		if (verdict == IS_HOPELESS || now >= look->deadline_ms)

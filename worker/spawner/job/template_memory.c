@@ -113,7 +113,7 @@ static bool is_too_much(const struct template_memory *memory, const char *tenant
 	return taken(memory, NULL) > allowed.host_bytes || taken(memory, tenant) > allowed.bytes;
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
+static bool is_same_template(const struct stat *a, const struct stat *b)
 {
 	/* The root of a template never changes, so that another time means another template. */
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
@@ -231,7 +231,7 @@ static pid_t start_copier(
 	pid_t pid;
 	int r = fd < 0 ? fd : 0;
 
-	if (r == 0 && !is_same(&now, &template->on_disk))
+	if (r == 0 && !is_same_template(&now, &template->on_disk))
 		r = -EAGAIN;
 	if (r == 0)
 		r = mount_clone(fd, "", 0, &copier.from);
@@ -385,7 +385,7 @@ static int want(struct template_memory *memory, const char *tenant, const char *
 	if (fd < 0)
 		return fd;
 	close(fd);
-	if (template && !is_same(&template->on_disk, &on_disk)) {
+	if (template && !is_same_template(&template->on_disk, &on_disk)) {
 		give_up(memory, template);
 		template = NULL;
 	}
@@ -536,7 +536,7 @@ int template_memory_take(struct template_memory *memory, const char *tenant, con
 	struct memory_template *template = find_memory_template(memory, tenant, name);
 	int r;
 
-	if (!template || template->state != READY || !is_same(&template->on_disk, on_disk))
+	if (!template || template->state != READY || !is_same_template(&template->on_disk, on_disk))
 		return -SPAWNER_NOT_LOADED;
 	r = template_holder_clone(&template->holder, ret_tree);
 	if (r < 0)
@@ -578,7 +578,7 @@ void template_memory_tidy(struct template_memory *memory, const char *tenant)
 		if (strcmp(template->tenant, tenant) != 0)
 			continue;
 		fd = open_template(memory, template->tenant, template->name, &on_disk, &step);
-		if (fd < 0 || !is_same(&template->on_disk, &on_disk))
+		if (fd < 0 || !is_same_template(&template->on_disk, &on_disk))
 			give_up(memory, template);
 		close_fd(&fd);
 	}

@@ -51,7 +51,7 @@ static const struct setup_step steps[] = {
 	{"become non-dumpable", setup_non_dumpable},
 };
 
-static int measure(void *context)
+static int measure_template_size(void *context)
 {
 	static const struct tree_size most = {UINT64_MAX, UINT64_MAX};
 	const struct child *child = context;
@@ -61,7 +61,8 @@ static int measure(void *context)
 	return r == 0 && write(child->result, &size.bytes, sizeof(size.bytes)) < 0 ? -errno : r;
 }
 
-static const struct forked_kind measurer = {"cloister-sizes", steps, ARRAY_SIZE(steps), measure};
+static const struct forked_kind measurer = {
+	"cloister-sizes", steps, ARRAY_SIZE(steps), measure_template_size};
 
 /* The spawner's side. */
 
