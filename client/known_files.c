@@ -69,7 +69,7 @@ struct known_files *known_files_new(void)
 	return known;
 }
 
-static int grow(struct known_files *known)
+static int grow_known_files(struct known_files *known)
 {
 	struct known_files larger = *known;
 
@@ -93,7 +93,7 @@ int known_files_add(struct known_files *known, const struct tar_entry *entry)
 	/* A file that is not in the set is just sent again. */
 	if (known->used >= LIMIT_PUT_KNOWN)
 		return 0;
-	if (known->used >= known->size / 2 && grow(known) < 0)
+	if (known->used >= known->size / 2 && grow_known_files(known) < 0)
 		return 0;
 	place = place_of(known, hash);
 	known->used += known->hashes[place] == 0;

@@ -90,7 +90,7 @@ static void *run_log_relay(void *context)
 	return NULL;
 }
 
-static void release(struct log_relay *relay)
+static void release_client_log(struct log_relay *relay)
 {
 	close_fd(&relay->fd);
 	close_fd(&relay->stop);
@@ -129,7 +129,7 @@ int log_relay_new(struct log_relay **ret_relay, int *ret_fd)
 		goto fail;
 	r = start_thread(relay);
 	if (r < 0) {
-		release(relay);
+		release_client_log(relay);
 		return r;
 	}
 	*ret_fd = TAKE_FD(writer);
@@ -137,7 +137,7 @@ int log_relay_new(struct log_relay **ret_relay, int *ret_fd)
 	return 0;
 fail:
 	r = -errno;
-	release(relay);
+	release_client_log(relay);
 	return r;
 }
 
@@ -147,5 +147,5 @@ void log_relay_free(struct log_relay *relay)
 		return;
 	(void)eventfd_write(relay->stop, 1);
 	pthread_join(relay->thread, NULL);
-	release(relay);
+	release_client_log(relay);
 }

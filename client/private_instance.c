@@ -74,7 +74,7 @@ static void look_up(struct account *account)
 	account->home = entry->pw_dir;
 }
 
-static int drop_capabilities(void)
+static int drop_instance_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
@@ -113,7 +113,7 @@ static int become(const struct account *account)
 	 */
 	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
 		r = -errno;
-	return r < 0 ? r : drop_capabilities();
+	return r < 0 ? r : drop_instance_capabilities();
 }
 
 static bool is_kept(const char *variable)

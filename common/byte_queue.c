@@ -57,7 +57,7 @@ static void give_block(char *data, size_t size)
  * Returns a block of at least *@size bytes that holds the queue's bytes and replaces the queue's
  * own block. NULL means out of memory; the queue is unchanged then.
  */
-static char *grow(struct byte_queue *queue, size_t *size)
+static char *grow_byte_queue(struct byte_queue *queue, size_t *size)
 {
 	char *data;
 
@@ -101,7 +101,7 @@ int byte_queue_reserve(struct byte_queue *queue, size_t n, char **ret_space)
 	size = needed > 2 * queue->len ? needed : 2 * queue->len;
 	if (size < SIZE_MIN)
 		size = SIZE_MIN;
-	data = grow(queue, &size);
+	data = grow_byte_queue(queue, &size);
 	if (!data)
 		return -ENOMEM;
 	queue->data = data;

@@ -185,7 +185,7 @@ static int make_rules(struct secret *secret)
 			       secret->port);
 }
 
-static void release(struct secret *secret)
+static void release_secret(struct secret *secret)
 {
 	free(secret->name);
 	free(secret->field);
@@ -198,7 +198,7 @@ static void release(struct secret *secret)
 void secrets_done(struct secrets *secrets)
 {
 	for (size_t i = 0; i < secrets->count; i++)
-		release(&secrets->items[i]);
+		release_secret(&secrets->items[i]);
 	free(secrets->items);
 	*secrets = (struct secrets){0};
 }
@@ -212,7 +212,7 @@ static const struct secret *find(const struct secrets *secrets, struct text name
 }
 
 /* Makes what a line says, but its value. Returns 0 or -ENOMEM. */
-static int make(struct secret *secret, const struct secret_line *line)
+static int make_secret_value(struct secret *secret, const struct secret_line *line)
 {
 	secret->host = line->host;
 	secret->port = line->port;
@@ -238,13 +238,13 @@ int secrets_add(struct secrets *secrets, struct text text, char *why, size_t siz
 		wrong = "this name is given twice";
 	else if (secrets->count >= LIMIT_EGRESS_SECRETS)
 		wrong = "too many secrets";
-	else if (make(&secret, &line) < 0)
+	else if (make_secret_value(&secret, &line) < 0)
 		wrong = "memory is out";
 	else
 		wrong = read_value(&secret, &line);
 	if (wrong) {
 		snprintf(why, size, "%.*s: %s", (int)line.name.len, line.name.data, wrong);
-		release(&secret);
+		release_secret(&secret);
 		return -EINVAL;
 	}
 	grown[secrets->count++] = secret;

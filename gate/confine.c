@@ -66,7 +66,7 @@ static int add_conditional(scmp_filter_ctx filter)
 static const struct call_filter filter = {
 	.allowed = allowed, .n_allowed = ARRAY_SIZE(allowed), .add_conditional = add_conditional};
 
-static int drop_capabilities(void)
+static int drop_gate_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
@@ -117,7 +117,7 @@ int gate_confine(const struct gate_config *config, const char **ret_step)
 	int r;
 
 	*ret_step = "drop all capabilities";
-	r = drop_capabilities();
+	r = drop_gate_capabilities();
 	if (r < 0)
 		return r;
 	*ret_step = "set no_new_privs";

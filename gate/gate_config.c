@@ -290,7 +290,7 @@ static void set_defaults(struct gate_config *config)
 		*(uint64_t *)(void *)((char *)config + numbers[i].offset) = numbers[i].fallback;
 }
 
-static void release(struct config_files *files)
+static void release_gate_config(struct config_files *files)
 {
 	config_files_done(files);
 }
@@ -300,7 +300,7 @@ int gate_config_read(const char *path, struct gate_config *ret)
 	static const struct config_complaints complaints = {print_mistake, NULL, NULL};
 	static const struct config_handler handler = {
 		begin_gate_config_file, begin_gate_config_section, take_gate_config_setting};
-	_cleanup_(release) struct config_files files = {.directory_fd = -1};
+	_cleanup_(release_gate_config) struct config_files files = {.directory_fd = -1};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
 	struct reading reading = {.config = ret};
 	struct config_reader reader = {

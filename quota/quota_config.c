@@ -72,7 +72,7 @@ static void print_mistake(void *context, const char *file, unsigned line, const 
 	fprintf(stderr, "cloister-quota: %s:%u: %s\n", file, line, message);
 }
 
-static void release(struct config_files *files)
+static void release_quota_config(struct config_files *files)
 {
 	config_files_done(files);
 }
@@ -82,7 +82,7 @@ int quota_config_read(const char *path, uid_t root, struct quota_config *ret)
 	static const struct config_complaints complaints = {print_mistake, NULL, NULL};
 	static const struct config_handler handler = {
 		begin_quota_config_file, begin_quota_config_section, take_quota_config_setting};
-	_cleanup_(release) struct config_files files = {.directory_fd = -1};
+	_cleanup_(release_quota_config) struct config_files files = {.directory_fd = -1};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};
 	struct reading reading = {.config = ret};
 	struct config_reader reader = {

@@ -264,7 +264,8 @@ static int read_output(struct session *session, const struct invocation *invocat
 	return status == STATUS_OK ? print_result(reply) : status;
 }
 
-static int attach(struct session *session, const struct invocation *invocation, const char *id)
+static int attach_client_session(
+	struct session *session, const struct invocation *invocation, const char *id)
 {
 	return print_output(session, id, invocation->after, true);
 }
@@ -413,7 +414,7 @@ static const struct action {
 	{"start", 1, INT_MAX - 1, true, false, start_attached_session},
 	{"list", 0, 0, false, false, list},
 	{"read", 1, 1, false, true, read_output},
-	{"attach", 1, 1, false, true, attach},
+	{"attach", 1, 1, false, true, attach_client_session},
 	{"write", 1, 2, false, true, write_input},
 	{"wait", 1, 1, false, true, wait_for},
 	{"end", 1, 1, false, true, end_session},

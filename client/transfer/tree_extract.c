@@ -382,7 +382,7 @@ static int count_extracted(struct tree_extract *tree, const struct tar_entry *en
 	return 0;
 }
 
-static int make(struct tree_extract *tree, const struct tar_entry *entry)
+static int make_extracted(struct tree_extract *tree, const struct tar_entry *entry)
 {
 	switch (entry->type) {
 	case TAR_DIRECTORY:
@@ -421,7 +421,7 @@ int tree_extract_begin(void *context, const struct tar_entry *entry)
 		return 0;
 	}
 	if (r == 0)
-		r = make(tree, entry);
+		r = make_extracted(tree, entry);
 	return r < 0 ? fail_extract(tree, entry->path, r) : 0;
 }
 

@@ -112,7 +112,7 @@ static const char *parse(struct text written, bool denies, struct rule *rule, st
 }
 
 /* Makes room for one more, of which the memory is the caller's to fill in. */
-static struct rule *grow(struct rules *rules)
+static struct rule *grow_rules(struct rules *rules)
 {
 	if (rules->count == rules->size) {
 		size_t size = rules->size ? rules->size * 2 : 8;
@@ -129,7 +129,7 @@ static struct rule *grow(struct rules *rules)
 static int append(struct rules *rules, const struct rule *like, const char *domain, size_t len,
 	struct text written)
 {
-	struct rule *rule = grow(rules);
+	struct rule *rule = grow_rules(rules);
 
 	if (!rule)
 		return -ENOMEM;

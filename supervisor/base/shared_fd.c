@@ -349,7 +349,8 @@ void shared_fd_threads_free(struct shared_fd_threads *threads)
 		free_threads(threads);
 }
 
-static struct shared_fd *make(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd)
+static struct shared_fd *make_shared_fd(
+	struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd)
 {
 	struct shared_fd *shared = calloc(1, sizeof(*shared));
 
@@ -372,7 +373,7 @@ int shared_fd_new(struct shared_fd_threads *threads, struct shared_fd_sum *sum, 
 		reap(threads);
 	if (threads->n_closing >= LIMIT_SHARED_FDS_CLOSING)
 		r = -EMFILE;
-	else if (!(shared = make(threads, sum, fd)))
+	else if (!(shared = make_shared_fd(threads, sum, fd)))
 		r = -ENOMEM;
 	if (r < 0) { /* nobody shares it yet */
 		close(fd);
@@ -511,7 +512,7 @@ void shared_fd_close(struct shared_fd *shared, bool now)
 
 void shared_fd_close_only(struct shared_fd_threads *threads, struct shared_fd_sum *sum, int fd)
 {
-	struct shared_fd *shared = make(threads, sum, fd);
+	struct shared_fd *shared = make_shared_fd(threads, sum, fd);
 
 	/* Without memory it stays open, because the loop must not wait. */
 	shared_fd_close(shared, false);

@@ -22,7 +22,7 @@ static bool is_before(const struct timer *a, const struct timer *b)
 }
 
 /* Puts @timer, with the heap below it, at @link. */
-static void attach(struct timer *timer, struct timer **link)
+static void link_timer(struct timer *timer, struct timer **link)
 {
 	*link = timer;
 	if (timer)
@@ -40,8 +40,8 @@ static struct timer *meld(struct timer *a, struct timer *b)
 		parent = b;
 		child = a;
 	}
-	attach(parent->child, &child->next);
-	attach(child, &parent->child);
+	link_timer(parent->child, &child->next);
+	link_timer(child, &parent->child);
 	return parent;
 }
 
@@ -83,10 +83,10 @@ static void take_out(struct timer *timer)
 	assert(*link == timer);
 	timer->child = NULL;
 	timer->link = NULL;
-	attach(timer->next, link);
+	link_timer(timer->next, link);
 	timer->next = NULL;
 	/* @timer was the root, so @link is the heap. */
-	attach(meld(first, below), &first);
+	link_timer(meld(first, below), &first);
 }
 
 /*
@@ -119,7 +119,7 @@ void timer_set_ns(struct timer *timer, int64_t ns)
 	timer_cancel(timer);
 	timer->due = clock_now() + (ns > 0 ? ns : 0);
 	timer->order = ++set_so_far;
-	attach(meld(first, timer), &first);
+	link_timer(meld(first, timer), &first);
 	arm();
 }
 

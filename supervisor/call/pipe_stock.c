@@ -17,7 +17,7 @@ struct pipe_stock {
 	size_t n_ready;
 };
 
-static int make(int ends[2])
+static int make_pipe(int ends[2])
 {
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;
@@ -27,7 +27,7 @@ static int make(int ends[2])
 
 static void make_ahead(struct pipe_stock *stock)
 {
-	while (stock->n_ready < PIPES_AHEAD && make(stock->ready[stock->n_ready]) == 0)
+	while (stock->n_ready < PIPES_AHEAD && make_pipe(stock->ready[stock->n_ready]) == 0)
 		stock->n_ready++;
 }
 
@@ -65,7 +65,7 @@ int pipe_stock_take(struct pipe_stock *stock, int *ret_read_end, int *ret_write_
 		*ret_write_end = stock->ready[stock->n_ready][1];
 		return 0;
 	}
-	r = make(ends);
+	r = make_pipe(ends);
 	if (r < 0)
 		return r;
 	*ret_read_end = ends[0];

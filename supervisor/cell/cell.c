@@ -152,7 +152,7 @@ static int make_both(struct cell *cell, const struct spawner_open *request, int 
 	return r;
 }
 
-static void make(struct cell *cell)
+static void ask_for_cell(struct cell *cell)
 {
 	struct process_link *links[SPAWNER_OPENED_FDS];
 	struct spawner_open request;
@@ -179,7 +179,7 @@ static void on_loaded(void *context, int error, struct text step)
 
 	cell->asked = 0;
 	if (error == 0) {
-		make(cell);
+		ask_for_cell(cell);
 		return;
 	}
 	cell->not_made = CELL_NOT_NOW;
@@ -208,7 +208,7 @@ static void open_both(struct cell *cell)
 	cell->owner->describe(cell->context, &request, &root);
 	/* In system mode a template is shown from memory. */
 	if (!request.layers.template[0] || !id_range()) {
-		make(cell);
+		ask_for_cell(cell);
 		return;
 	}
 	r = spawner_link_load(cell->spawner, request.tenant, request.layers.template, on_loaded,

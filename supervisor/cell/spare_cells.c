@@ -78,7 +78,7 @@ static struct loop_share_flow *share(void *context)
 	return loop_share_of_nobody();
 }
 
-static void drop(struct spare_cells *spares, struct spare *spare)
+static void drop_spare(struct spare_cells *spares, struct spare *spare)
 {
 	LIST_REMOVE(spare, entry);
 	assert(spares->ready > 0);
@@ -96,7 +96,7 @@ static void on_clean(void *context)
 		if (!spare->lost)
 			continue;
 		spares->counts.lost++;
-		drop(spares, spare);
+		drop_spare(spares, spare);
 	}
 }
 
@@ -179,7 +179,7 @@ static void on_refill(void *context)
 static void drop_down_to(struct spare_cells *spares, size_t n)
 {
 	while (spares->ready > n)
-		drop(spares, LIST_FIRST(&spares->list));
+		drop_spare(spares, LIST_FIRST(&spares->list));
 }
 
 static void on_idle(void *context)
@@ -252,13 +252,13 @@ bool spare_cells_take(struct spare_cells *spares, const struct spawner_open *req
 	if (!spare) {
 		/* One that does not fit gives its place to one that will. */
 		if (!LIST_EMPTY(&spares->list) && spares->ready >= spares->limit)
-			drop(spares, LIST_FIRST(&spares->list));
+			drop_spare(spares, LIST_FIRST(&spares->list));
 		return false;
 	}
 	memcpy(ret_links, spare->links, sizeof(spare->links));
 	memset(spare->links, 0, sizeof(spare->links));
 	*ret_group = spare->group;
-	drop(spares, spare);
+	drop_spare(spares, spare);
 	if (spares->ready > 0)
 		timer_set(&spares->refill, PAUSE_READY_MS);
 	spares->counts.used++;

@@ -53,8 +53,8 @@ static void out_of_memory(struct config_reader *reader, const struct config_key 
 }
 
 /* Makes room for one more item of @size bytes. Returns NULL after a complaint. */
-static void *grow(struct config_reader *reader, const struct config_key *key, void **items,
-	size_t *count, size_t size)
+static void *grow_config_list(struct config_reader *reader, const struct config_key *key,
+	void **items, size_t *count, size_t size)
 {
 	void *grown;
 
@@ -77,7 +77,8 @@ static void add_string(struct config_reader *reader, const struct config_key *ke
 	void *items = list->strings;
 	char *copy = strdup(value);
 	char **place =
-		copy ? grow(reader, key, &items, &list->count, sizeof(*list->strings)) : NULL;
+		copy ? grow_config_list(reader, key, &items, &list->count, sizeof(*list->strings))
+		     : NULL;
 
 	list->strings = items;
 	if (place) {
@@ -286,7 +287,7 @@ static void add_account(struct config_reader *reader, const struct config_key *k
 				config_shown(name), name);
 			return;
 		}
-	place = grow(reader, key, &items, &list->count, sizeof(*list->ids));
+	place = grow_config_list(reader, key, &items, &list->count, sizeof(*list->ids));
 	list->ids = items;
 	if (place)
 		*place = id;
@@ -452,7 +453,7 @@ static void add_root(struct config_reader *reader, const struct config_key *key,
 			config_wrong(reader, "%s: this directory is given twice", key->name);
 			return;
 		}
-	place = grow(reader, key, &items, &list->count, sizeof(*list->roots));
+	place = grow_config_list(reader, key, &items, &list->count, sizeof(*list->roots));
 	list->roots = items;
 	if (!place)
 		return;

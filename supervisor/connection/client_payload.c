@@ -24,7 +24,7 @@ void client_expect_payload(struct client *client, const struct client_payload *p
 	client->sends_payloads = true;
 }
 
-static void drop(struct client *client, size_t len)
+static void drop_payload(struct client *client, size_t len)
 {
 	struct client_payload *payload = &client->payload;
 
@@ -43,7 +43,7 @@ void client_payload(struct client *client, struct text part)
 	struct client_payload payload = client->payload;
 
 	if (payload.dropped || part.len < payload.left) {
-		drop(client, part.len);
+		drop_payload(client, part.len);
 		return;
 	}
 	client->payload = (struct client_payload){0};

@@ -19,7 +19,7 @@ struct waiter {
 
 static LIST_HEAD(, waiter) waiters = LIST_HEAD_INITIALIZER(waiters);
 
-static void drop(struct waiter *waiter)
+static void drop_selftest_waiter(struct waiter *waiter)
 {
 	LIST_REMOVE(waiter, entry);
 	free(waiter->id_text);
@@ -88,7 +88,7 @@ void control_selftest_ended(const struct selftest *selftest)
 	control_events_tell("selftest", put_event, &summary);
 	while (!LIST_EMPTY(&waiters)) {
 		answer_selftest(LIST_FIRST(&waiters), selftest, &summary);
-		drop(LIST_FIRST(&waiters));
+		drop_selftest_waiter(LIST_FIRST(&waiters));
 	}
 }
 
@@ -99,7 +99,7 @@ void control_selftest_leave(struct client *client)
 	for (waiter = LIST_FIRST(&waiters); waiter; waiter = next) {
 		next = LIST_NEXT(waiter, entry);
 		if (waiter->client == client)
-			drop(waiter);
+			drop_selftest_waiter(waiter);
 	}
 }
 

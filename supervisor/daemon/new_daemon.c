@@ -62,7 +62,7 @@ struct new_daemon {
 	struct timer gone, overdue, kill, removals;
 };
 
-static _Noreturn void give_up(const char *why)
+static _Noreturn void give_up_new_daemon(const char *why)
 {
 	log_error("cannot take over: %s", why);
 	exit(1);
@@ -76,7 +76,8 @@ static int connect_to_old_daemon(struct daemon *daemon, int *ret_state)
 	if (r == 0)
 		r = handover_connect(*ret_state, &fd);
 	if (r == -ENOENT || r == -ECONNREFUSED)
-		give_up("no cloisterd uses this state directory; start without --take-over");
+		give_up_new_daemon(
+			"no cloisterd uses this state directory; start without --take-over");
 	if (r < 0)
 		die("cannot connect to the cloisterd that uses the state directory", r);
 	return fd;
@@ -107,7 +108,7 @@ static char *copy_egress_socket(const struct daemon *daemon)
 	char *copy = path ? strdup(path) : NULL;
 
 	if (path && !copy)
-		give_up("out of memory");
+		give_up_new_daemon("out of memory");
 	return copy;
 }
 
@@ -121,7 +122,7 @@ static void take_handover(struct new_daemon *new_daemon, int state, struct hando
 
 	if (given->n_fds != (unsigned)HANDOVER_FD_MORE + control + cgroup + egress ||
 		!startup_is_lock(state, given->fds[HANDOVER_FD_LOCK]))
-		give_up("the other cloisterd did not give what was expected");
+		give_up_new_daemon("the other cloisterd did not give what was expected");
 	new_daemon->owns_sockets = given->number & HANDOVER_OWNS_SOCKETS;
 	new_daemon->owns_egress = given->number & HANDOVER_OWNS_EGRESS;
 	new_daemon->lock = given->fds[HANDOVER_FD_LOCK];
@@ -176,7 +177,7 @@ void new_daemon_ask(struct daemon *daemon)
 	}
 	new_daemon->pid = r == 1 ? answer.pid : 0;
 	if (r != 1 || answer.type != HANDOVER_GIVEN)
-		give_up(r < 0 ? strerror(-r) : "the other cloisterd has ended the talk");
+		give_up_new_daemon(r < 0 ? strerror(-r) : "the other cloisterd has ended the talk");
 	take_handover(new_daemon, state, &answer);
 	daemon->new_daemon = new_daemon;
 }
@@ -345,7 +346,7 @@ void new_daemon_prepare(struct new_daemon *new_daemon)
 			break;
 	}
 	if (event_base_got_break(service->base) || service->shutting_down)
-		give_up("it was told to end, or cloister-spawner has ended");
+		give_up_new_daemon("it was told to end, or cloister-spawner has ended");
 }
 
 /*
@@ -370,9 +371,9 @@ static void await_go(const struct new_daemon *new_daemon, struct handover_messag
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r != 1)
-		give_up(r == -EINTR ? "it was told to end"
-			: r < 0     ? strerror(-r)
-				    : "the other cloisterd has ended the talk");
+		give_up_new_daemon(r == -EINTR ? "it was told to end"
+				   : r < 0     ? strerror(-r)
+					       : "the other cloisterd has ended the talk");
 	handover_drop(message);
 }
 
@@ -393,7 +394,7 @@ void new_daemon_serve(struct new_daemon *new_daemon)
 	if (r == 0)
 		r = handover_send(new_daemon->peer, &ready);
 	if (r < 0)
-		give_up(strerror(-r));
+		give_up_new_daemon(strerror(-r));
 	for (;;) {
 		await_go(new_daemon, &message);
 		if (message.type == HANDOVER_GO)

@@ -296,7 +296,7 @@ static void say_released(void *context, struct workspace *workspace)
 	say(old_daemon, &message);
 }
 
-static void release(void *context, struct workspace *workspace)
+static void release_to_new_daemon(void *context, struct workspace *workspace)
 {
 	if (workspace_lingers(workspace) && workspace_let_go(workspace))
 		say_released(context, workspace);
@@ -468,7 +468,7 @@ static void look_retired(struct old_daemon *old_daemon)
 {
 	struct service *service = &old_daemon->daemon->service;
 
-	workspaces_foreach(service->workspaces, release, old_daemon);
+	workspaces_foreach(service->workspaces, release_to_new_daemon, old_daemon);
 	tell_commands(old_daemon);
 	tell_copies(old_daemon);
 	agent_conns_tell_retiring();

@@ -96,7 +96,7 @@ int lockdown_filter(void)
 		allowed, ARRAY_SIZE(allowed), killing, ARRAY_SIZE(killing), add_conditional});
 }
 
-static int drop_capabilities(void)
+static int drop_cloisterd_capabilities(void)
 {
 	cap_t none = cap_init();
 	int r = !none || cap_reset_ambient() < 0 || cap_set_proc(none) < 0 ? -errno : 0;
@@ -139,7 +139,7 @@ int lockdown(const struct lockdown_place *places, size_t n, const char **ret_ste
 	int r;
 
 	*ret_step = "drop all capabilities";
-	r = drop_capabilities();
+	r = drop_cloisterd_capabilities();
 	if (r < 0)
 		return r;
 	*ret_step = "set no_new_privs";

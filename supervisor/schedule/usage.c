@@ -23,7 +23,7 @@ void usage_now_add(struct usage_now *sum, const struct usage_now *more)
 	add_to_usage(&sum->io_per_s, more->io_per_s);
 }
 
-static void release(struct tenant_usage *usage)
+static void release_tenant_usage(struct tenant_usage *usage)
 {
 	if (--usage->references > 0)
 		return;
@@ -33,11 +33,11 @@ static void release(struct tenant_usage *usage)
 	free(usage);
 }
 
-static void attach(struct tenant *tenant, struct tenant_usage *usage)
+static void attach_usage(struct tenant *tenant, struct tenant_usage *usage)
 {
 	usage->references++;
 	tenant->usage = usage;
-	tenant->usage_release = release;
+	tenant->usage_release = release_tenant_usage;
 }
 
 int usage_begin(struct tenant *tenant)
@@ -52,7 +52,7 @@ int usage_begin(struct tenant *tenant)
 		return -ENOMEM;
 	}
 	denials_init(&usage->denials);
-	attach(tenant, usage);
+	attach_usage(tenant, usage);
 	return 0;
 }
 
@@ -66,7 +66,7 @@ int usage_begin_all(struct config *config, const struct config *former)
 			former ? config_find_tenant(former, tenant->name) : NULL;
 
 		if (of_its_name)
-			attach(tenant, of_its_name->usage);
+			attach_usage(tenant, of_its_name->usage);
 		else
 			r = usage_begin(tenant);
 	}

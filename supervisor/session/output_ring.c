@@ -72,7 +72,7 @@ static size_t size_for(const struct output_ring *ring, size_t needed)
 }
 
 /* Moves what is kept into larger blocks. Without memory for them everything stays. */
-static void grow(struct output_ring *ring, size_t size)
+static void grow_ring(struct output_ring *ring, size_t size)
 {
 	struct output_ring larger = {.data = malloc(size),
 		.streams = malloc(size / 8),
@@ -101,7 +101,7 @@ void output_ring_append(struct output_ring *ring, unsigned stream, struct text t
 	if (text.len == 0)
 		return;
 	if (size > ring->size)
-		grow(ring, size);
+		grow_ring(ring, size);
 	if (text.len > ring->size) {
 		size_t skipped = text.len - ring->size;
 

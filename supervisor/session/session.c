@@ -72,7 +72,7 @@ static void unmake(struct session *session)
 	free(session);
 }
 
-static void forget(struct session *session)
+static void forget_session(struct session *session)
 {
 	assert(!session->call);
 	session_tell_forgotten(&session->waiting);
@@ -223,7 +223,7 @@ static void on_check(void *context)
 	int64_t now = clock_now();
 
 	if (!session->call)
-		forget(session);
+		forget_session(session);
 	else if (unused_at(session) <= now)
 		call_cancel(session->call, ENDED_BY_WORKSPACE_CLOSED);
 	else if (idle_at(session) <= now)
@@ -239,7 +239,7 @@ static bool forget_oldest(const struct tenant *tenant)
 
 	TAILQ_FOREACH (session, &all, link)
 		if (!session->call && (!tenant || session->tenant->usage == tenant->usage)) {
-			forget(session);
+			forget_session(session);
 			return true;
 		}
 	return false;
@@ -337,7 +337,7 @@ static int64_t shortest(int64_t wished, uint64_t allowed)
 }
 
 /* Makes one that is not known yet. */
-static int make(const struct workspace *workspace, const struct call_request *request,
+static int make_session(const struct workspace *workspace, const struct call_request *request,
 	const struct session_wish *wish, struct session **ret)
 {
 	struct session *session = calloc(1, sizeof(*session));
@@ -381,7 +381,7 @@ int session_start(struct service *service, struct workspace *workspace,
 {
 	struct session *session = NULL;
 	struct call_owner owner = {.done = on_session_done, .output = on_session_output};
-	int r = make(workspace, request, wish, &session);
+	int r = make_session(workspace, request, wish, &session);
 
 	if (r < 0) {
 		call_request_done(request);
@@ -400,7 +400,7 @@ int session_start(struct service *service, struct workspace *workspace,
 	count_bytes(session, true);
 	r = call_start(service, workspace, request, &owner, &session->call);
 	if (r < 0) {
-		forget(session);
+		forget_session(session);
 		return r;
 	}
 	take_place(session);
@@ -417,7 +417,7 @@ int session_promise(struct workspace *workspace, const struct call_request *requ
 	const struct session_wish wish = {
 		.name = name, .output_bytes = LIMIT_SESSION_DEFAULT_BYTES};
 	struct session *session = NULL;
-	int r = make(workspace, request, &wish, &session);
+	int r = make_session(workspace, request, &wish, &session);
 
 	if (r < 0)
 		return r;
@@ -578,7 +578,7 @@ void session_forget(const struct tenant *tenant, const char *workspace)
 		if (!session->call && session->access.kind == WORKSPACE_MANAGED &&
 			strcmp(session->tenant->name, tenant->name) == 0 &&
 			strcmp(session->place, workspace) == 0)
-			forget(session);
+			forget_session(session);
 	}
 }
 
@@ -595,7 +595,7 @@ void session_reload(const struct config *config)
 		if (session->call)
 			call_cancel(session->call, ENDED_BY_WORKSPACE_CLOSED);
 		else
-			forget(session);
+			forget_session(session);
 	}
 	for (session = TAILQ_FIRST(&promised); session; session = next) {
 		const struct tenant *tenant = config_find_tenant(config, session->tenant->name);
@@ -620,7 +620,7 @@ void session_free_all(void)
 
 	while ((session = TAILQ_FIRST(&all))) {
 		session->call = NULL;
-		forget(session);
+		forget_session(session);
 	}
 	while ((session = TAILQ_FIRST(&promised)))
 		break_promise(session);

@@ -112,7 +112,7 @@ static unsigned ids_begin_after(unsigned command)
 }
 
 /* Makes the init of a free entry. It waits for command_init_go() if there is no @start yet. */
-static int make(struct command_pool *pool, struct place *place, uint32_t go,
+static int make_pooled_init(struct command_pool *pool, struct place *place, uint32_t go,
 	const struct command_start *start)
 {
 	char *stack = place->init.stack;
@@ -147,7 +147,7 @@ int command_pool_start(
 	place = find_free(pool);
 	if (!place)
 		return -EBUSY;
-	r = make(pool, place, COMMAND_INIT_GOES, start);
+	r = make_pooled_init(pool, place, COMMAND_INIT_GOES, start);
 	if (r < 0)
 		return r;
 	*ret = &place->init;
@@ -170,7 +170,7 @@ void command_pool_make_ahead(struct command_pool *pool)
 	for (size_t count = count_ahead(pool); count < wanted; count++) {
 		struct place *place = find_free(pool);
 
-		if (!place || make(pool, place, COMMAND_INIT_WAITS, NULL) < 0)
+		if (!place || make_pooled_init(pool, place, COMMAND_INIT_WAITS, NULL) < 0)
 			return;
 		place->waiting = true;
 	}

@@ -129,7 +129,7 @@ static void close_fds(struct command *command)
 	terminal_close(&command->terminal);
 }
 
-static void forget(struct command_table *table, struct command *command)
+static void forget_command(struct command_table *table, struct command *command)
 {
 	close_fds(command);
 	command_cgroup_remove(table->cgroups, &command->cgroup);
@@ -144,7 +144,7 @@ static int finish_command(
 {
 	uint64_t call = command->call;
 
-	forget(table, command);
+	forget_command(table, command);
 	return command_report_end(table->report_fd, call, ended);
 }
 
@@ -159,7 +159,7 @@ static int finish_not_begun(struct command_table *table, struct command *command
 }
 
 /* Waits for a child to end and frees the entries of all children that have ended. */
-static int make_room(struct command_table *table)
+static int make_room_for_command(struct command_table *table)
 {
 	siginfo_t info;
 
@@ -197,7 +197,8 @@ static struct command *take_place(struct command_table *table)
 {
 	struct command *command;
 
-	while (!(command = find_unused(table)) && any_over(table) && make_room(table) == 0)
+	while (!(command = find_unused(table)) && any_over(table) &&
+		make_room_for_command(table) == 0)
 		;
 	return command;
 }
@@ -302,7 +303,7 @@ static int start_command(struct command_table *table, struct command *command)
 			return finish_not_begun(table, command, -r);
 	}
 	while ((r = command_pool_start(table->pool, &start, &command->init)) == -EBUSY) {
-		r = make_room(table);
+		r = make_room_for_command(table);
 		if (r < 0)
 			return r;
 	}
@@ -539,7 +540,7 @@ static int finish_reaped(struct command_table *table, struct command *command, i
 	struct command_ended ended;
 
 	if (atomic_load(&report->reported)) {
-		forget(table, command);
+		forget_command(table, command);
 		return 0;
 	}
 	/* What an init that was killed has not passed on. */

@@ -30,7 +30,7 @@ static bool is_stream(int fd)
 	       getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && !listens;
 }
 
-static int drop_capabilities(void)
+static int drop_forward_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
@@ -74,7 +74,7 @@ static _Noreturn void live(int client, const struct command_forward *forward)
 	int server;
 
 	if ((client != place && dup3(client, place, O_CLOEXEC) < 0) ||
-		syscall(SYS_close_range, place + 1, ~0U, 0) < 0 || drop_capabilities() < 0)
+		syscall(SYS_close_range, place + 1, ~0U, 0) < 0 || drop_forward_capabilities() < 0)
 		_exit(1);
 	(void)prctl(PR_SET_NAME, "cloister-relay", 0, 0, 0);
 	(void)fcntl(place, F_SETFL, O_NONBLOCK);

@@ -91,7 +91,8 @@ static bool never_comes(pid_t pid, unsigned long fd)
 	return is_terminal(pid, fd) || (fd == 0 && is_input_unreadable(pid));
 }
 
-static bool copy(const struct thread_call *call, unsigned long from, void *to, size_t size)
+static bool copy_from_thread(
+	const struct thread_call *call, unsigned long from, void *to, size_t size)
 {
 	void *address;
 	struct iovec local = {to, size}, remote = {NULL, size};
@@ -106,7 +107,8 @@ static bool polls_input(const struct thread_call *call)
 	struct pollfd polled[POLLED_MAX];
 	size_t n = call->args[1];
 
-	if (n == 0 || n > POLLED_MAX || !copy(call, call->args[0], polled, n * sizeof(*polled)))
+	if (n == 0 || n > POLLED_MAX ||
+		!copy_from_thread(call, call->args[0], polled, n * sizeof(*polled)))
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (polled[i].fd >= 0 && (polled[i].events & POLLIN) &&
@@ -121,7 +123,8 @@ static bool selects_input(const struct thread_call *call)
 	uint64_t set;
 
 	/* A set is words of the machine, of which the kernel reads as many as it needs. */
-	if (n == 0 || call->args[1] == 0 || !copy(call, call->args[1], &set, sizeof(set)))
+	if (n == 0 || call->args[1] == 0 ||
+		!copy_from_thread(call, call->args[1], &set, sizeof(set)))
 		return false;
 	for (size_t fd = 0; fd < n; fd++)
 		if ((set >> fd & 1) && never_comes(call->pid, fd))

@@ -243,7 +243,7 @@ void file_tree(const struct root *root, const struct files_ask *request, struct 
 }
 
 /* Makes @name in @dir with exactly the bits of @mode, or with the usual ones. */
-static int make(int dir, const char *name, uint32_t mode)
+static int make_file_node(int dir, const char *name, uint32_t mode)
 {
 	const mode_t usual = mode > 0 ? umask(0) : 0;
 	const int r = mkdirat(dir, name, mode > 0 ? mode : 0777) < 0 ? -errno : 0;
@@ -266,7 +266,7 @@ void file_make_directory(
 		return;
 	}
 	if (place.parent >= 0)
-		r = make(place.parent, place.name, request->mode);
+		r = make_file_node(place.parent, place.name, request->mode);
 	/* The directory that was to be made may be one that the walk has made for the rest. */
 	if (r == -EEXIST && place.parent >= 0 &&
 		fstatat(place.parent, place.name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&

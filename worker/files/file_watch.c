@@ -366,7 +366,7 @@ static void end_move(struct move *move)
 }
 
 /* A directory without the other half of its move is not below the watched one any more. */
-static void give_up(struct watch *watch, struct move *move)
+static void give_up_move(struct watch *watch, struct move *move)
 {
 	unwatch_below(watch, move->path);
 	end_move(move);
@@ -381,7 +381,7 @@ static bool moves_wait(struct watch *watch, bool now)
 		struct move *move = &watch->moves[i];
 
 		if (move->cookie != 0 && (now || move->old))
-			give_up(watch, move);
+			give_up_move(watch, move);
 		move->old = true;
 		wait |= move->cookie != 0;
 	}
@@ -397,7 +397,7 @@ static int note_move(struct watch *watch, uint32_t cookie, const char *path)
 			unused = &watch->moves[i];
 	if (!unused) {
 		unused = &watch->moves[0];
-		give_up(watch, unused);
+		give_up_move(watch, unused);
 	}
 	unused->path = strdup(path);
 	if (!unused->path)

@@ -136,7 +136,7 @@ static int ask_for_short_timeslices(void *context)
 	return 0;
 }
 
-static int drop_capabilities(void *context)
+static int drop_files_capabilities(void *context)
 {
 	(void)context;
 	return confine_keep_capabilities(NULL, 0);
@@ -181,7 +181,7 @@ int files_setup(struct root *root, const char **ret_step)
 		{"cover /proc, /dev and /sys", cover_kernel_directories},
 		{"enter the root", enter_root},
 		{"take the layers", take_layers},
-		{"drop all capabilities", drop_capabilities},
+		{"drop all capabilities", drop_files_capabilities},
 		{"set no_new_privs", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
 		{"apply the Landlock ruleset", enforce_ruleset},

@@ -135,7 +135,7 @@ static void answer_failure(const struct asked *asked, const char *step, int r)
 }
 
 /* The answer follows when the copier has ended. */
-static void copy(const struct asked *asked, struct place *place)
+static void begin_asked_copy(const struct asked *asked, struct place *place)
 {
 	const struct cell_maker *maker = &asked->spawner->maker;
 	const char *step;
@@ -228,7 +228,7 @@ static void on_looked(void *context, int error, struct place *place)
 	else if (asked->type == SPAWNER_LOOK_UP)
 		tell_place(asked, place);
 	else if (is_copy(asked->type))
-		copy(asked, place);
+		begin_asked_copy(asked, place);
 	else
 		perform(asked, place);
 	asked_free(asked);

@@ -51,7 +51,7 @@ static uint64_t *find_path_hash(uint64_t *hashes, size_t size, uint64_t hash)
 	return &hashes[at];
 }
 
-static int grow(struct path_set *set)
+static int grow_path_set(struct path_set *set)
 {
 	size_t size = set->size > 0 ? 2 * set->size : SIZE_AT_FIRST;
 	uint64_t *hashes = calloc(size, sizeof(*hashes));
@@ -71,7 +71,7 @@ int path_set_add(struct path_set *set, const char *path, size_t len)
 {
 	uint64_t hash = hash_of(set, path, len), *place;
 
-	if (2 * (set->n + 1) > set->size && grow(set) < 0)
+	if (2 * (set->n + 1) > set->size && grow_path_set(set) < 0)
 		return -ENOMEM;
 	place = find_path_hash(set->hashes, set->size, hash);
 	set->n += *place == 0;

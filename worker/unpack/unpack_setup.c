@@ -55,7 +55,7 @@ static int attach_target(int top)
 	return r < 0 ? r : mount_attach_over(FD_UNPACK_TARGET, point);
 }
 
-static int make_room(void *context)
+static int make_unpack_root(void *context)
 {
 	struct unpack_room *room = context;
 	_cleanup_close_ int top = -1;
@@ -82,7 +82,7 @@ static int leave_host(void *context)
 	return setup_leave_host(NULL);
 }
 
-static int drop_capabilities(void *context)
+static int drop_unpack_capabilities(void *context)
 {
 	(void)context;
 	return confine_keep_capabilities(NULL, 0);
@@ -144,10 +144,10 @@ static const struct setup_step steps[] = {
 	{"be killed early when memory runs out", setup_die_early},
 	{"make mounts private", setup_private_mounts},
 	{"look at the kind of the source", find_kind},
-	{"attach the two trees", make_room},
+	{"attach the two trees", make_unpack_root},
 	{"leave the host's root", leave_host},
 	{"empty the capability bounding set", setup_empty_bounding_set},
-	{"drop all capabilities", drop_capabilities},
+	{"drop all capabilities", drop_unpack_capabilities},
 	{"set no_new_privs", setup_no_new_privs},
 	{"become non-dumpable", setup_non_dumpable},
 	{"open the two trees", open_trees},

@@ -216,7 +216,7 @@ static int remove_one(int parent, const char *name, bool directory)
  * stays. What a layer below has gives way to whatever comes; what this archive has brought itself
  * does so only if neither is a directory.
  */
-static int make_room(struct unpack_tree *tree, int parent, const struct clean_path *path,
+static int make_room_for_entry(struct unpack_tree *tree, int parent, const struct clean_path *path,
 	bool directory, const char *shown, bool *ret_kept)
 {
 	const char *name = path->text + path->leaf;
@@ -258,7 +258,7 @@ static int begin_unpack_entry(struct unpack_tree *tree, const struct unpack_entr
 	parent = open_parent(tree, ret_path, true, entry->path);
 	r = parent < 0 ? parent : bring_parents(tree, ret_path);
 	if (r == 0)
-		r = make_room(tree, parent, ret_path, directory, entry->path, ret_kept);
+		r = make_room_for_entry(tree, parent, ret_path, directory, entry->path, ret_kept);
 	if (r == 0)
 		return parent;
 	close_fd(&parent);

@@ -118,7 +118,7 @@ static void unmake(struct mcp_ext_task *task)
 	free(task);
 }
 
-static void forget(struct mcp_ext_task *task)
+static void forget_mcp_task(struct mcp_ext_task *task)
 {
 	assert(!task->call);
 	timer_cancel(&task->timer);
@@ -136,7 +136,7 @@ static void on_timer(void *context)
 	int64_t detached, since;
 
 	if (!task->call) {
-		forget(task);
+		forget_mcp_task(task);
 		return;
 	}
 	detached = (int64_t)task->result.tenant->limits.session_detached_ms * CLOCK_NS_PER_MS;
@@ -215,7 +215,7 @@ static bool forget_fetched(const struct tenant *tenant)
 
 	TAILQ_FOREACH (task, &all, link)
 		if (task->fetched && task->result.tenant->usage == tenant->usage) {
-			forget(task);
+			forget_mcp_task(task);
 			return true;
 		}
 	return false;
@@ -371,6 +371,6 @@ void mcp_ext_tasks_free_all(void)
 
 	while ((task = TAILQ_FIRST(&all))) {
 		task->call = NULL;
-		forget(task);
+		forget_mcp_task(task);
 	}
 }

@@ -200,7 +200,7 @@ static struct attachment *find_attachment(
 }
 
 /* Returns NULL if there is no room for one more. */
-static struct attachment *attach(
+static struct attachment *attach_client(
 	struct client *client, struct session *session, uint64_t after, bool base64)
 {
 	struct attachment *attachment = client_calls(client) < LIMIT_CALLS_PER_CONNECTION
@@ -261,7 +261,7 @@ static void attach_to(struct client *client, const struct jsonrpc_request *reque
 			"that");
 		return;
 	}
-	attachment = attach(client, session, reader->after, reader->base64);
+	attachment = attach_client(client, session, reader->after, reader->base64);
 	if (!attachment) {
 		client_answer_busy(client, request->id_text,
 			"Too many requests wait for this session or on this connection; wait for "

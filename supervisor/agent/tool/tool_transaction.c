@@ -188,7 +188,7 @@ bool tool_transaction_refuses(struct client *client, const struct jsonrpc_reques
 }
 
 /* Its call is answered like any other, and there is nothing to decide on. */
-static void give_up(struct client_reply *reply)
+static void give_up_transaction(struct client_reply *reply)
 {
 	struct transaction *transaction = TAKE_PTR(reply->transaction);
 
@@ -199,7 +199,7 @@ static void give_up(struct client_reply *reply)
 void tool_transaction_unbegun(struct client_reply *reply)
 {
 	if (reply->transaction)
-		give_up(reply);
+		give_up_transaction(reply);
 }
 
 void tool_transaction_called(struct client_call *call)
@@ -209,7 +209,7 @@ void tool_transaction_called(struct client_call *call)
 	/* It could not be made; or the call has ended before, or its client has closed it. */
 	if (transaction && transaction->state == TRANSACTION_CALLING &&
 		!workspace_preview_is_open(transaction->pending.workspace))
-		give_up(&call->reply);
+		give_up_transaction(&call->reply);
 }
 
 bool tool_transaction_takes(const struct client_call *call)

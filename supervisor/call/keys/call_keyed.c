@@ -394,7 +394,7 @@ static size_t length_of(struct evbuffer *buffer)
 }
 
 /* Copies @buffer, which may be NULL. Returns false if memory is out. */
-static bool copy(struct evbuffer *buffer, struct evbuffer **ret)
+static bool copy_kept_output(struct evbuffer *buffer, struct evbuffer **ret)
 {
 	const size_t len = length_of(buffer);
 	const unsigned char *data = len > 0 ? evbuffer_pullup(buffer, -1) : NULL;
@@ -414,10 +414,11 @@ void call_kept_copy(
 	if (!kept->wanted)
 		return;
 	/* An image is not kept: asked for again, it is read again. */
-	kept->too_large =
-		observation->image || length_of(observation->items) > most ||
-		length_of(observation->text) > most || !copy(observation->items, &kept->items) ||
-		!copy(observation->text, &kept->text) || !copy(observation->data, &kept->data);
+	kept->too_large = observation->image || length_of(observation->items) > most ||
+			  length_of(observation->text) > most ||
+			  !copy_kept_output(observation->items, &kept->items) ||
+			  !copy_kept_output(observation->text, &kept->text) ||
+			  !copy_kept_output(observation->data, &kept->data);
 }
 
 static void kept_done(struct call_kept *kept)

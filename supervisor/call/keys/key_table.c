@@ -64,7 +64,7 @@ struct key *key_find(const struct keys *keys, const uint8_t id[JOURNAL_ID_BYTES]
 	return key;
 }
 
-static void grow(struct keys *keys)
+static void grow_key_table(struct keys *keys)
 {
 	size_t n = keys->n_buckets;
 	struct key **old = keys->buckets, **larger = calloc(2 * n, sizeof(struct key *));
@@ -109,7 +109,7 @@ struct key *key_add(struct keys *keys, struct text tenant_name, const uint8_t id
 	if (!key)
 		return NULL;
 	if (keys->state.keys >= keys->n_buckets)
-		grow(keys);
+		grow_key_table(keys);
 	key->keys = keys;
 	key->tenant = tenant;
 	memcpy(key->id, id, JOURNAL_ID_BYTES);
@@ -168,7 +168,7 @@ void key_set_ageing(struct key *key, bool ageing)
 }
 
 /* Takes it out of the table. It is freed when no record of it is on its way. */
-static void forget(struct key *key)
+static void forget_table_key(struct key *key)
 {
 	struct key **at = bucket_of(key->keys, key->id);
 
@@ -206,14 +206,14 @@ enum key_state key_happen(struct key *key, enum key_event event)
 	assert(next[before][event] != NEVER);
 	key->state = (uint8_t)next[before][event];
 	if (key->state == KEY_GONE && before != KEY_GONE)
-		forget(key);
+		forget_table_key(key);
 	return before;
 }
 
 void key_drop(struct key *key)
 {
 	key->state = KEY_GONE;
-	forget(key);
+	forget_table_key(key);
 	key_free_if_gone(key);
 }
 

@@ -322,7 +322,7 @@ static int read_arguments(struct call_request *request, struct json_object *opti
 }
 
 /* The request is refused, but what was said about its arguments is told. */
-static int give_up(struct call_request *request, struct call_refusal *refusal)
+static int give_up_call_request(struct call_request *request, struct call_refusal *refusal)
 {
 	refusal->notes = request->notes;
 	request->notes.count = 0;
@@ -378,7 +378,7 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 		return -EINVAL;
 	request.tenant = tenant_hold(tenant);
 	if (read_arguments(&request, options, &arguments, refusal) < 0)
-		return give_up(&request, refusal);
+		return give_up_call_request(&request, refusal);
 	limit_timeout(&request, arguments, &tenant->limits);
 	if (!json_object_object_get_ex(options, "durability", NULL))
 		request.options.fast_write = tenant->durability == TENANT_FAST;
@@ -391,7 +391,7 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 	if (r == 0)
 		r = run_in_background(&request, arguments, refusal);
 	if (r < 0)
-		return give_up(&request, refusal);
+		return give_up_call_request(&request, refusal);
 	call_refusal_done(refusal);
 	*ret_request = request;
 	return 0;

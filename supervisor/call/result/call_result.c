@@ -499,7 +499,7 @@ void call_result_tell_lost(
 	tell_states(result, observation);
 }
 
-static void release(struct evbuffer **buffer)
+static void release_result_buffer(struct evbuffer **buffer)
 {
 	if (*buffer)
 		evbuffer_free(*buffer);
@@ -508,10 +508,10 @@ static void release(struct evbuffer **buffer)
 
 void call_result_done(struct call_result *result)
 {
-	release(&result->items);
-	release(&result->text);
-	release(&result->image);
-	release(&result->data);
+	release_result_buffer(&result->items);
+	release_result_buffer(&result->text);
+	release_result_buffer(&result->image);
+	release_result_buffer(&result->data);
 	if (result->patch)
 		patch_result_free(TAKE_PTR(result->patch));
 }

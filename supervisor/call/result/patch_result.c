@@ -46,7 +46,7 @@ struct patch_result *patch_result_new(void)
 	return calloc(1, sizeof(struct patch_result));
 }
 
-static void forget(struct patch_result *result)
+static void forget_patch_result(struct patch_result *result)
 {
 	for (size_t i = 0; i < result->count; i++) {
 		free(result->files[i].path);
@@ -58,11 +58,11 @@ static void forget(struct patch_result *result)
 void patch_result_free(struct patch_result *result)
 {
 	if (result)
-		forget(result);
+		forget_patch_result(result);
 	free(result);
 }
 
-static char *copy(struct text text)
+static char *copy_patch_path(struct text text)
 {
 	char *bytes = malloc(text.len + 1);
 
@@ -77,13 +77,13 @@ static int add_file(struct patch_result *result, const struct files_patched *mes
 	struct patched *file;
 
 	if (message->index == 0)
-		forget(result);
+		forget_patch_result(result);
 	if (message->index != result->count || message->path.len > LIMIT_PATH_BYTES ||
 		message->from.len > LIMIT_PATH_BYTES)
 		return -EBADMSG;
 	file = &result->files[result->count];
-	*file = (struct patched){.path = copy(message->path),
-		.from = copy(message->from),
+	*file = (struct patched){.path = copy_patch_path(message->path),
+		.from = copy_patch_path(message->from),
 		.path_len = message->path.len,
 		.from_len = message->from.len,
 		.operation = message->operation,

@@ -30,7 +30,7 @@ static size_t size_for(const struct stream_capture *capture, size_t needed)
 	return size < cap ? size : cap;
 }
 
-static int grow(struct stream_capture *capture, size_t needed)
+static int grow_capture(struct stream_capture *capture, size_t needed)
 {
 	size_t size = size_for(capture, needed);
 	char *data;
@@ -75,7 +75,7 @@ int stream_capture_append(struct stream_capture *capture, struct text text)
 
 	if (text.len == 0)
 		return 0;
-	result = grow(capture, capture->len + linear);
+	result = grow_capture(capture, capture->len + linear);
 	if (result < 0)
 		return result;
 	capture->total += text.len;

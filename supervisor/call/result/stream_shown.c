@@ -65,7 +65,7 @@ static void end_head(struct text *head)
 		head->len -= utf8_incomplete_tail(*head);
 }
 
-static void drop(struct text tail[static 2], size_t len)
+static void drop_shown_stream(struct text tail[static 2], size_t len)
 {
 	for (size_t i = 0; i < 2; i++) {
 		size_t n = len < tail[i].len ? len : tail[i].len;
@@ -89,13 +89,13 @@ static void begin_tail(struct text tail[static 2])
 	while (at < len / 2 && tail_byte(tail, at) != '\n')
 		at++;
 	if (at < len / 2) {
-		drop(tail, at + 1);
+		drop_shown_stream(tail, at + 1);
 		return;
 	}
 	at = 0;
 	while (at < len && at < UTF8_SEQUENCE_MAX - 1 && (tail_byte(tail, at) & 0xc0) == 0x80)
 		at++;
-	drop(tail, at);
+	drop_shown_stream(tail, at);
 }
 
 static uint64_t lines_in(struct text text)

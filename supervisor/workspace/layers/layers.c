@@ -71,7 +71,8 @@ static int each_name(int directory_fd, int (*each)(void *context, int directory,
 }
 
 /* Gives what is dropped a name that nothing else has, and tells the spawner. */
-static int drop(const struct layers_place *place, int directory, const char *name, bool inside)
+static int drop_layer(
+	const struct layers_place *place, int directory, const char *name, bool inside)
 {
 	static unsigned long last;
 	char dropped[96], path[NAME_MAX + sizeof(dropped)];
@@ -229,7 +230,7 @@ struct giving_up {
 	uint32_t number;
 };
 
-static int give_up(void *context, int layers, const char *name)
+static int give_up_layer(void *context, int layers, const char *name)
 {
 	const struct giving_up *giving_up = context;
 	const struct layer_name read = layer_name_read(name);
@@ -238,7 +239,7 @@ static int give_up(void *context, int layers, const char *name)
 	if (read.number != giving_up->number)
 		return 0;
 	if (read.kind == LAYER_NAME_LAYER || read.kind == LAYER_NAME_FOLDED)
-		r = drop(giving_up->place, layers, name, true);
+		r = drop_layer(giving_up->place, layers, name, true);
 	else if (read.kind == LAYER_NAME_PREVIEW && unlinkat(layers, name, AT_REMOVEDIR) < 0)
 		r = -errno;
 	return r == -ENOENT ? 0 : r;
@@ -279,7 +280,7 @@ int layers_make(const struct layers_place *place, const struct layer_stack *stac
 		r = layers = open_layers(place, true);
 	if (r < 0)
 		return r;
-	r = each_name(layers, give_up, &(struct giving_up){place, top.number});
+	r = each_name(layers, give_up_layer, &(struct giving_up){place, top.number});
 	if (r < 0)
 		return r;
 	layer_name_put(&top, name);
@@ -421,7 +422,7 @@ static int tidy_taken(void *context, int layers, const char *name)
 
 	if (read.kind != LAYER_NAME_LAYER || place_in(tidying->stack, &read) != PLACE_TAKEN)
 		return 0;
-	return drop(tidying->place, layers, name, true);
+	return drop_layer(tidying->place, layers, name, true);
 }
 
 static int tidy(void *context, int layers, const char *name)
@@ -431,7 +432,7 @@ static int tidy(void *context, int layers, const char *name)
 
 	if ((read.kind == LAYER_NAME_LAYER && place_in(tidying->stack, &read) == PLACE_NONE) ||
 		(read.kind == LAYER_NAME_FOLDED && !takes_place(tidying->stack, &read)))
-		(void)drop(tidying->place, layers, name, true);
+		(void)drop_layer(tidying->place, layers, name, true);
 	if ((read.kind == LAYER_NAME_LABEL && !has_frozen(tidying->stack, read.number)) ||
 		(read.kind == LAYER_NAME_PREVIEW && !is_top(tidying->stack, read.number)))
 		(void)!unlinkat(layers, name, AT_REMOVEDIR);
@@ -558,7 +559,7 @@ int layers_remove(const struct layers_place *place)
 	if (directory < 0)
 		return directory;
 	snprintf(name, sizeof(name), LAYERS_PREFIX "%s", place->name);
-	r = drop(place, directory, name, false);
+	r = drop_layer(place, directory, name, false);
 	return r == -ENOENT ? 0 : r;
 }
 

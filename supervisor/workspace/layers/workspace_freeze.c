@@ -81,7 +81,7 @@ static void on_copied(void *context, int error, struct text step)
 	finish_freeze(workspace, TOOL_OK, NULL);
 }
 
-static int copy(struct workspace *workspace)
+static int copy_frozen(struct workspace *workspace)
 {
 	struct workspace_freeze *freeze = workspace->freeze;
 	const int fds[SPAWNER_FREEZE_FDS] = {
@@ -114,7 +114,7 @@ void workspace_freeze_advance(struct workspace *workspace)
 		!cell_serves(workspace->cell, CELL_WORKER))
 		return;
 	timer_cancel(&freeze->deadline);
-	r = copy(workspace);
+	r = copy_frozen(workspace);
 	freeze->copying = r == 0;
 	if (r < 0)
 		finish_freeze(workspace, tool_error_from_errno(-r), NULL);

@@ -232,7 +232,7 @@ static void commit(struct workspace *workspace)
  * The workspace's id has no room for a new layer: a rollback is in force before its cell is open,
  * so that what it drops is cleared, and makes room. The layers below the new one were shown before.
  */
-static void make_room(struct workspace *workspace)
+static void make_room_for_layer(struct workspace *workspace)
 {
 	const struct layers_place place = place_of(workspace);
 	struct workspace_swap *swap = workspace->swap;
@@ -319,7 +319,7 @@ bool workspace_swap_lost(
 		return false;
 	case SWAP_OPENING:
 		if (loss == CELL_OVER_QUOTA && swap->way == SWAP_ROLLBACK)
-			make_room(workspace);
+			make_room_for_layer(workspace);
 		else if (!swap->committed)
 			undo(workspace, error, why);
 		else

@@ -39,7 +39,7 @@ static struct place *find_elsewhere(const struct elsewhere *elsewhere, dev_t dev
 	return NULL;
 }
 
-static void drop(struct elsewhere *elsewhere, struct place *place)
+static void drop_elsewhere(struct elsewhere *elsewhere, struct place *place)
 {
 	LIST_REMOVE(place, entry);
 	free(place);
@@ -64,14 +64,14 @@ void elsewhere_remove(struct elsewhere *elsewhere, dev_t dev, ino_t ino)
 	struct place *place = find_elsewhere(elsewhere, dev, ino);
 
 	if (place)
-		drop(elsewhere, place);
+		drop_elsewhere(elsewhere, place);
 }
 
 void elsewhere_clear(struct elsewhere *elsewhere)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
 		while (!LIST_EMPTY(&elsewhere->buckets[i]))
-			drop(elsewhere, LIST_FIRST(&elsewhere->buckets[i]));
+			drop_elsewhere(elsewhere, LIST_FIRST(&elsewhere->buckets[i]));
 }
 
 void elsewhere_free(struct elsewhere *elsewhere)

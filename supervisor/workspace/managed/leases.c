@@ -77,7 +77,7 @@ static struct kept_lease *find_kept_lease(
 	return NULL;
 }
 
-static void drop(struct kept_lease *kept)
+static void drop_lease(struct kept_lease *kept)
 {
 	timer_cancel(&kept->timer);
 	loop_share_cancel(&kept->slice);
@@ -109,7 +109,7 @@ static bool is_changed(struct kept_lease *kept)
 	if (kept->lease.ends_ms == was.ends_ms)
 		return false;
 	if (kept->lease.ends_ms == 0)
-		drop(kept);
+		drop_lease(kept);
 	else
 		wait(kept);
 	return true;
@@ -140,7 +140,7 @@ static void end_leases(void *context)
 	if (again_ms > 0)
 		timer_set(&kept->timer, again_ms);
 	else
-		drop(kept);
+		drop_lease(kept);
 }
 
 static void on_due(void *context)
@@ -191,7 +191,7 @@ void leases_set(
 
 	if (lease->ends_ms == 0) {
 		if (kept)
-			drop(kept);
+			drop_lease(kept);
 		return;
 	}
 	if (!kept) {
@@ -221,7 +221,7 @@ void leases_forget(struct leases *leases, const struct tenant *tenant, const cha
 	struct kept_lease *kept = find_kept_lease(leases, tenant->name, name);
 
 	if (kept)
-		drop(kept);
+		drop_lease(kept);
 }
 
 /* A death may have left the properties of a workspace that is gone, or was never made. */
@@ -330,7 +330,7 @@ void leases_free(struct leases *leases)
 		end_look(leases);
 	for (size_t i = 0; i < LISTS; i++)
 		while (!LIST_EMPTY(&leases->lists[i]))
-			drop(LIST_FIRST(&leases->lists[i]));
+			drop_lease(LIST_FIRST(&leases->lists[i]));
 	free(leases);
 }
 

@@ -144,7 +144,7 @@ void egress_use_over(struct network_use *use)
 		use->ended(use->context);
 }
 
-static char *copy(const char *text, bool *failed)
+static char *copy_egress_text(const char *text, bool *failed)
 {
 	char *made = text ? strdup(text) : NULL;
 
@@ -173,9 +173,9 @@ struct egress_cell *egress_cell_new(
 	cell->number = ++link->last_cell;
 	if (getsockname(sockets[CELL_SOCKET_PROXY], (struct sockaddr *)&address, &size) == 0)
 		cell->port = ntohs(address.sin_port);
-	cell->tenant = copy(words->tenant, &failed);
-	cell->workspace = copy(words->workspace, &failed);
-	cell->allow = copy(words->allow, &failed);
+	cell->tenant = copy_egress_text(words->tenant, &failed);
+	cell->workspace = copy_egress_text(words->workspace, &failed);
+	cell->allow = copy_egress_text(words->allow, &failed);
 	LIST_INSERT_HEAD(&link->cells, cell, entry);
 	LIST_INSERT_HEAD(&link->numbered[cell->number % EGRESS_CELL_LISTS], cell, numbered);
 	if (failed) {

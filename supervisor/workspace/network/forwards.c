@@ -60,7 +60,7 @@ int workspace_forward(struct workspace *workspace, uint16_t port, bool ipv6, int
 	return 0;
 }
 
-static void forget(struct workspace *workspace, struct forward *forward)
+static void forget_forward(struct workspace *workspace, struct forward *forward)
 {
 	LIST_UNLINK(forward, link);
 	assert(workspace->n_forwards > 0 && workspace->tenant->usage->forwards > 0);
@@ -78,7 +78,7 @@ int workspace_forward_ended(struct workspace *workspace, const struct channel_fr
 			break;
 	if (!forward || frame->payload.len > 0)
 		return -EBADMSG;
-	forget(workspace, forward);
+	forget_forward(workspace, forward);
 	workspace_idle_follow(workspace);
 	return 0;
 }
@@ -86,5 +86,5 @@ int workspace_forward_ended(struct workspace *workspace, const struct channel_fr
 void workspace_end_forwards(struct workspace *workspace)
 {
 	while (!LIST_EMPTY(&workspace->forwards))
-		forget(workspace, LIST_FIRST(&workspace->forwards));
+		forget_forward(workspace, LIST_FIRST(&workspace->forwards));
 }

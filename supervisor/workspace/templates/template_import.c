@@ -97,7 +97,7 @@ static void on_copied(void *context, int error, struct text step)
 }
 
 /* Has @source copied or, if it is no directory to be shown as it is, unpacked. */
-static int copy(struct template_import *import, int source, bool unpack)
+static int copy_template(struct template_import *import, int source, bool unpack)
 {
 	_cleanup_close_ int report = -1;
 
@@ -151,7 +151,7 @@ static void on_looked_up(void *context, int error, int fd, const struct spawner_
 	_cleanup_close_ int source = fd;
 
 	if (error == 0)
-		error = copy(import, source, where->kind != LOOKED_UP_DIRECTORY);
+		error = copy_template(import, source, where->kind != LOOKED_UP_DIRECTORY);
 	if (error < 0)
 		finish_import(import, tool_error_from_errno(-error), why_not_found(error), NULL);
 }

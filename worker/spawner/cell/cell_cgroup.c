@@ -164,7 +164,8 @@ static int set_limits(unsigned controllers, int group, const struct workspace_li
 }
 
 /* Returns false if the group is not empty yet. */
-static bool forget(struct cell_cgroup *cgroup, struct cell_cgroups *all, uint64_t deadline)
+static bool forget_cell_cgroup(
+	struct cell_cgroup *cgroup, struct cell_cgroups *all, uint64_t deadline)
 {
 	close_fd(&cgroup->cell);
 	close_fd(&cgroup->group);
@@ -182,7 +183,7 @@ static bool is_used(const struct cell_cgroup *cgroup)
 
 static void forget_unused(struct cell_cgroup *cgroup, struct cell_cgroups *all)
 {
-	if (is_used(cgroup) || forget(cgroup, all, monotonic_ms() + REMOVE_WAIT_MS))
+	if (is_used(cgroup) || forget_cell_cgroup(cgroup, all, monotonic_ms() + REMOVE_WAIT_MS))
 		return;
 	all->n_ended++;
 	all->tidy_at = monotonic_ms() + TIDY_MS;
@@ -200,7 +201,7 @@ int cell_cgroups_tidy(struct cell_cgroups *all)
 	deadline = monotonic_ms() + REMOVE_WAIT_MS;
 	for (cgroup = LIST_FIRST(&all->list); cgroup; cgroup = next) {
 		next = LIST_NEXT(cgroup, entry);
-		if (!is_used(cgroup) && forget(cgroup, all, deadline))
+		if (!is_used(cgroup) && forget_cell_cgroup(cgroup, all, deadline))
 			all->n_ended--;
 	}
 	all->tidy_at = monotonic_ms() + TIDY_MS;
@@ -377,6 +378,6 @@ void cell_cgroups_done(struct cell_cgroups *all)
 	for (cgroup = LIST_FIRST(&all->list); cgroup; cgroup = next) {
 		next = LIST_NEXT(cgroup, entry);
 		/* A group that stays is removed at the next start of cloisterd. */
-		(void)forget(cgroup, all, deadline);
+		(void)forget_cell_cgroup(cgroup, all, deadline);
 	}
 }

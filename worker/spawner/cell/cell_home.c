@@ -294,7 +294,7 @@ void cell_homes_reaped(struct cell_homes *homes, pid_t pid)
 	}
 }
 
-static void forget(struct cell_homes *homes, const struct home_name *of)
+static void forget_cell_home(struct cell_homes *homes, const struct home_name *of)
 {
 	_cleanup_close_ int tenant = open_tenant(homes, of->tenant);
 
@@ -312,7 +312,7 @@ void cell_homes_forget(struct cell_homes *homes, const char *tenant, const char 
 	/* cloisterd may have made a workspace of that name again before this message was read. */
 	if (has_workspace(homes, &of) && !has_newer_workspace(homes, &of))
 		return;
-	forget(homes, &of);
+	forget_cell_home(homes, &of);
 }
 
 /* The sweep at the start. */
@@ -327,7 +327,7 @@ static void on_looked(void *context, int error, struct place *place)
 	_cleanup_free_ struct directory_look *look = context;
 
 	if (error == 0 && place->error == -ENOENT && !is_live(look->homes, &look->of))
-		forget(look->homes, &look->of);
+		forget_cell_home(look->homes, &look->of);
 }
 
 /* Has the directory of the home looked up, whose file system may hang. */
@@ -367,7 +367,7 @@ static void sweep_one(
 		if (has_workspace(homes, of))
 			add_job(homes, of);
 		else
-			forget(homes, of);
+			forget_cell_home(homes, of);
 	}
 }
 
@@ -462,8 +462,8 @@ static int wait_for_cleaners(
 
 /* A tenant has at most @max homes. To make room, the home that has not been opened for the longest
  * time is put aside, unless a cell uses it. */
-static int make_room(struct cell_homes *homes, int tenant, const struct home_name *of, uint64_t max,
-	const char **ret_reason)
+static int make_room_for_home(struct cell_homes *homes, int tenant, const struct home_name *of,
+	uint64_t max, const char **ret_reason)
 {
 	struct oldest oldest;
 	int r = find_oldest(homes, tenant, of->tenant, &oldest);
@@ -489,7 +489,7 @@ static int make_way(struct cell_homes *homes, int tenant, const struct home_name
 
 	if (r == 0 && is_former && put_aside(homes, tenant, of) < 0)
 		r = -EBUSY;
-	return r < 0 ? r : make_room(homes, tenant, of, max, ret_reason);
+	return r < 0 ? r : make_room_for_home(homes, tenant, of, max, ret_reason);
 }
 
 /*

@@ -54,7 +54,7 @@ static int become_owner(void *context)
 	return giver_become_owner(mounter->start->drops_groups, kept, ARRAY_SIZE(kept));
 }
 
-static int attach(int mount_fd, int room, const char *name)
+static int attach_layer(int mount_fd, int room, const char *name)
 {
 	_cleanup_close_ int point = -1;
 	int r = mount_make_directory(room, name, 0700, &point);
@@ -63,7 +63,7 @@ static int attach(int mount_fd, int room, const char *name)
 }
 
 /* The layers must be mounts of the mounter's own mount namespace. */
-static int make_room(void *context)
+static int make_overlay_root(void *context)
 {
 	const struct mounter *mounter = context;
 	_cleanup_close_ int room = -1, point = -1;
@@ -73,11 +73,11 @@ static int make_room(void *context)
 	if (r == 0)
 		r = mount_attach(room, AT_FDCWD, "/");
 	if (r == 0)
-		r = attach(mounter->base, room, "b");
+		r = attach_layer(mounter->base, room, "b");
 	if (r == 0)
-		r = attach(mounter->layers, room, "l");
+		r = attach_layer(mounter->layers, room, "l");
 	if (r == 0 && mounter->template >= 0)
-		r = attach(mounter->template, room, "t");
+		r = attach_layer(mounter->template, room, "t");
 	if (r == 0)
 		r = mount_make_directory(room, "o", 0700, &point);
 	close_fd(&point);
@@ -149,7 +149,7 @@ static int show_upper(const struct mounter *mounter, size_t i)
 	if (i > 0)
 		snprintf(path, sizeof(path), "l/%u-%u/u", number[0], number[-1]);
 	r = mount_clone(AT_FDCWD, path, 0, &tree);
-	return r < 0 ? r : attach(tree, mounter->views, name);
+	return r < 0 ? r : attach_layer(tree, mounter->views, name);
 }
 
 static int show_view(const struct mounter *mounter, size_t i)
@@ -222,7 +222,7 @@ static const struct setup_step steps[] = {
 	{"die with the spawner", forked_die_with_spawner},
 	{"become non-dumpable", setup_non_dumpable},
 	{"make mounts private", setup_private_mounts},
-	{"attach the workspace's layers", make_room},
+	{"attach the workspace's layers", make_overlay_root},
 	{"mount the workspace's layers", mount_layers},
 	{"mount the workspace's checkpoints", show_views},
 	{"leave the layers", leave_layers},

@@ -64,7 +64,7 @@ static int bound_time(void *context)
 }
 
 /* Links lead from one layer to another, so they must be in one mount. */
-static int make_room(void *context)
+static int make_fold_root(void *context)
 {
 	static const uint64_t inert = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
 	struct child *child = context;
@@ -94,7 +94,7 @@ static const struct setup_step steps[] = {
 	{"take idle time only", take_idle_time},
 	{"unshare its mount namespace", forked_leave_mounts},
 	{"make mounts private", setup_private_mounts},
-	{"attach the layers", make_room},
+	{"attach the layers", make_fold_root},
 	{"leave the host's root", setup_leave_host},
 	{"become the workspace's id", forked_become_owner},
 	{"die with the spawner", forked_die_with_spawner},
@@ -249,7 +249,7 @@ static pid_t start_layer_fold(struct job *job)
 }
 
 /* What is not finished is cleared like a layer that was dropped. */
-static void give_up(struct layer_folds *folds, struct layer_fold *fold)
+static void give_up_fold(struct layer_folds *folds, struct layer_fold *fold)
 {
 	char path[NAME_MAX + sizeof(fold->unfinished) + 1];
 
@@ -298,7 +298,7 @@ static void layer_fold_ended(struct job *job, int result)
 	/* It was made before, and waits to be put in force; or its layers are gone. */
 	if (!was_killed && (fold->begun || (result != -EEXIST && result != -ENOENT)))
 		tell_fold_end(folds, fold, result);
-	give_up(folds, fold);
+	give_up_fold(folds, fold);
 	if (was_killed && --folds->n_ending == 0)
 		layer_drops_hold(folds->drops, false);
 }
@@ -363,7 +363,7 @@ void layer_folds_add(struct layer_folds *folds, const char *tenant, const char *
 	}
 	LIST_INSERT_HEAD(&folds->list, fold, entry);
 	if (job_add(&folds->queue, &fold->job, fold->tenant) < 0)
-		give_up(folds, fold);
+		give_up_fold(folds, fold);
 }
 
 /* Nothing is cleared until it has ended: it may have begun to write there. */
@@ -410,7 +410,7 @@ void layer_folds_set_beside(struct layer_folds *folds, bool beside)
 			end_merger(folds, fold);
 		} else {
 			job_cancel(&fold->job);
-			give_up(folds, fold);
+			give_up_fold(folds, fold);
 		}
 	}
 }

@@ -371,7 +371,7 @@ static int begin_path_look(struct path_resolvers *resolvers, struct look *look, 
 	return 0;
 }
 
-static void give_up(struct path_resolvers *resolvers, struct look *look, int error)
+static void give_up_look(struct path_resolvers *resolvers, struct look *look, int error)
 {
 	TAILQ_UNLINK(&resolvers->waiting, look, entry);
 	look->done(look->context, error, NULL);
@@ -392,7 +392,7 @@ static void begin_waiting(struct path_resolvers *resolvers, int64_t now)
 
 		next = TAILQ_NEXT(look, entry);
 		if (verdict == IS_HOPELESS || now >= look->deadline_ms)
-			give_up(resolvers, look, -ETIMEDOUT);
+			give_up_look(resolvers, look, -ETIMEDOUT);
 		else if (verdict == IS_HELD_UP)
 			tell_waits(look);
 	}

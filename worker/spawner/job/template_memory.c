@@ -153,7 +153,7 @@ static void end_holder(struct memory_template *template)
 }
 
 /* Takes it off the list. Its tmpfs goes with the last mount, and none is left. */
-static void drop(struct template_memory *memory, struct memory_template *template)
+static void drop_memory_template(struct template_memory *memory, struct memory_template *template)
 {
 	job_cancel(&template->job);
 	memory->n_loads -= template->state == LOADS;
@@ -166,16 +166,17 @@ static void drop(struct template_memory *memory, struct memory_template *templat
 }
 
 /* No cell gets it any more; what cells lie above stays with them. */
-static void give_up(struct template_memory *memory, struct memory_template *template)
+static void give_up_memory_template(
+	struct template_memory *memory, struct memory_template *template)
 {
 	template->stale = true;
 	answer_waits(memory, template, -EAGAIN, "find the template as it was");
 	if (template->cells == 0)
-		drop(memory, template);
+		drop_memory_template(memory, template);
 }
 
 /* Gives up the one that was used longest ago, and that no cell uses. */
-static bool make_room(struct template_memory *memory, const char *tenant)
+static bool make_room_for_template(struct template_memory *memory, const char *tenant)
 {
 	struct memory_template *template, *oldest = NULL;
 	uint64_t now = monotonic_ms();
@@ -188,7 +189,7 @@ static bool make_room(struct template_memory *memory, const char *tenant)
 			(!oldest || template->used_ms < oldest->used_ms))
 			oldest = template;
 	if (oldest)
-		give_up(memory, oldest);
+		give_up_memory_template(memory, oldest);
 	return oldest;
 }
 
@@ -280,7 +281,7 @@ static void fail_memory_template(
 		taken(memory, template->tenant));
 	answer_waits(memory, template, r, step);
 	template->state = WAITS;
-	drop(memory, template);
+	drop_memory_template(memory, template);
 }
 
 /*
@@ -308,9 +309,9 @@ static pid_t start_memory_template(struct job *job)
 
 	memory->step = "load the template into memory";
 	while ((found = room(memory, template->tenant)) < template->least &&
-		make_room(memory, is_own_bound(memory, template->tenant, template->least)
-					  ? template->tenant
-					  : NULL))
+		make_room_for_template(memory,
+			is_own_bound(memory, template->tenant, template->least) ? template->tenant
+										: NULL))
 		;
 	if ((found <= template->tried || found < LIMIT_TEMPLATE_LEAST_BYTES) &&
 		!is_own_bound(memory, template->tenant, found + 1)) {
@@ -353,10 +354,10 @@ static struct memory_template *add_memory_template(struct template_memory *memor
 	struct memory_template *template;
 
 	while (count_memory_templates(memory, tenant) >= LIMIT_TEMPLATES_OF_TENANT)
-		if (!make_room(memory, tenant))
+		if (!make_room_for_template(memory, tenant))
 			return NULL;
 	while (!has_place(memory, tenant))
-		if (!make_room(memory, NULL))
+		if (!make_room_for_template(memory, NULL))
 			return NULL;
 	template = calloc(1, sizeof(*template));
 	if (!template)
@@ -386,7 +387,7 @@ static int want(struct template_memory *memory, const char *tenant, const char *
 		return fd;
 	close(fd);
 	if (template && !is_same_template(&template->on_disk, &on_disk)) {
-		give_up(memory, template);
+		give_up_memory_template(memory, template);
 		template = NULL;
 	}
 	if (!template)
@@ -522,7 +523,7 @@ void template_memory_reaped(struct template_memory *memory, pid_t pid)
 		return;
 	giver_end(&template->holder);
 	if (template->state == READY)
-		give_up(memory, template);
+		give_up_memory_template(memory, template);
 	else
 		job_end(&template->job, -EIO);
 	job_queue_go_on(&memory->loads);
@@ -553,7 +554,7 @@ void template_memory_leave(struct template_memory *memory, struct memory_templat
 	template->cells--;
 	template->used_ms = monotonic_ms();
 	if (template->cells == 0 && (template->stale || is_too_much(memory, template->tenant)))
-		give_up(memory, template);
+		give_up_memory_template(memory, template);
 	job_queue_go_on(&memory->loads);
 }
 
@@ -572,14 +573,14 @@ void template_memory_tidy(struct template_memory *memory, const char *tenant)
 		if (!tenant) {
 			if (template->cells == 0 &&
 				most(memory, template->tenant) < taken(memory, template->tenant))
-				give_up(memory, template);
+				give_up_memory_template(memory, template);
 			continue;
 		}
 		if (strcmp(template->tenant, tenant) != 0)
 			continue;
 		fd = open_template(memory, template->tenant, template->name, &on_disk, &step);
 		if (fd < 0 || !is_same_template(&template->on_disk, &on_disk))
-			give_up(memory, template);
+			give_up_memory_template(memory, template);
 		close_fd(&fd);
 	}
 	job_queue_go_on(&memory->loads);

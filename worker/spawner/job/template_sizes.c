@@ -95,7 +95,7 @@ static pid_t start_template_size(struct job *job)
 	return pid;
 }
 
-static void drop(struct template_measure *measured)
+static void drop_template_size(struct template_measure *measured)
 {
 	close_fd(&measured->result);
 	LIST_REMOVE(measured, entry);
@@ -110,7 +110,7 @@ static void template_size_ended(struct job *job, int result)
 
 	if (result == 0 && read(measured->result, &bytes, sizeof(bytes)) == sizeof(bytes))
 		sizes->tell(sizes->context, measured->tenant, measured->name, bytes, job_us(job));
-	drop(measured);
+	drop_template_size(measured);
 }
 
 static const struct job_kind measuring = {.at_once = 1,
@@ -147,5 +147,5 @@ void template_sizes_add(struct template_sizes *sizes, const char *tenant, const 
 	snprintf(measured->name, sizeof(measured->name), "%s", name);
 	LIST_INSERT_HEAD(&sizes->list, measured, entry);
 	if (job_add(&sizes->queue, &measured->job, tenant) < 0)
-		drop(measured);
+		drop_template_size(measured);
 }

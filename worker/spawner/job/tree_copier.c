@@ -19,7 +19,7 @@ struct child {
 	int from, to; /* in the copier's own root */
 };
 
-static int attach(int mount_fd, int room, const char *name, int *ret)
+static int attach_copied_tree(int mount_fd, int room, const char *name, int *ret)
 {
 	_cleanup_close_ int point = -1;
 	int r = mount_make_directory(room, name, 0700, &point);
@@ -32,7 +32,7 @@ static int attach(int mount_fd, int room, const char *name, int *ret)
 	return *ret < 0 ? -errno : 0;
 }
 
-static int make_room(void *context)
+static int make_copier_root(void *context)
 {
 	static const uint64_t inert = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
 	struct child *child = context;
@@ -46,9 +46,9 @@ static int make_room(void *context)
 	if (r == 0)
 		r = mount_attach(room, AT_FDCWD, "/");
 	if (r == 0)
-		r = attach(child->copier->from, room, "from", &child->from);
+		r = attach_copied_tree(child->copier->from, room, "from", &child->from);
 	if (r == 0)
-		r = attach(child->copier->to, room, "to", &child->to);
+		r = attach_copied_tree(child->copier->to, room, "to", &child->to);
 	return r == 0 && fchdir(room) < 0 ? -errno : r;
 }
 
@@ -57,14 +57,14 @@ static const struct setup_step steps[] = {
 	{"close what it does not need", forked_close_others},
 	{"unshare its mount namespace", forked_leave_mounts},
 	{"make mounts private", setup_private_mounts},
-	{"attach the two trees", make_room},
+	{"attach the two trees", make_copier_root},
 	{"leave the host's root", setup_leave_host},
 	{"become the owner of the copy", forked_become_owner},
 	{"die with the spawner", forked_die_with_spawner},
 	{"become non-dumpable", setup_non_dumpable},
 };
 
-static int copy(void *context)
+static int copy_in_copier(void *context)
 {
 	const struct child *child = context;
 
@@ -72,7 +72,8 @@ static int copy(void *context)
 		child->copier->max_files, child->copier->to_memory});
 }
 
-static const struct forked_kind copying = {"cloister-copy", steps, ARRAY_SIZE(steps), copy};
+static const struct forked_kind copying = {
+	"cloister-copy", steps, ARRAY_SIZE(steps), copy_in_copier};
 
 pid_t tree_copier_start(struct tree_copier *copier)
 {
