@@ -135,7 +135,7 @@ static int follow(struct walk *walk, int fd)
 }
 
 /* Enters @name, or inserts the link's target if it is one. */
-static int step(struct walk *walk, const char *name)
+static int step_owned_walk(struct walk *walk, const char *name)
 {
 	_cleanup_close_ int fd = -1;
 	struct stat status;
@@ -199,7 +199,7 @@ int owned_directory_open(const char *path, struct owned_directory *ret)
 	int error = 0, r = start_owned_walk(&walk);
 
 	while (r == 0 && next_component(&walk, name, &error))
-		r = step(&walk, name);
+		r = step_owned_walk(&walk, name);
 	if (r == 0 && error != 0)
 		r = fail_owned_walk(&walk, error);
 	if (r == 0)

@@ -173,7 +173,7 @@ void conn_enter(struct conn *conn, enum conn_state state, unsigned ms)
 		event_del(&conn->timer);
 }
 
-static void watch(struct event *event, struct event_base *base, int fd, short what,
+static void watch_conn(struct event *event, struct event_base *base, int fd, short what,
 	event_callback_fn call, struct conn *conn)
 {
 	if (event_initialized(event)) {
@@ -192,12 +192,14 @@ static void watch(struct event *event, struct event_base *base, int fd, short wh
 
 void conn_watch_client(struct conn *conn, short what)
 {
-	watch(&conn->client, conn->cell->egress->base, conn->fds[CONN_OUT], what, on_client, conn);
+	watch_conn(&conn->client, conn->cell->egress->base, conn->fds[CONN_OUT], what, on_client,
+		conn);
 }
 
 void conn_watch_remote(struct conn *conn, short what)
 {
-	watch(&conn->remote, conn->cell->egress->base, conn->fds[CONN_IN], what, on_remote, conn);
+	watch_conn(
+		&conn->remote, conn->cell->egress->base, conn->fds[CONN_IN], what, on_remote, conn);
 }
 
 /* How a connection to each kind of door begins. */

@@ -271,7 +271,7 @@ static int send_request(struct conn *conn, size_t chunks)
 }
 
 /* Passes on what was decrypted. Returns 1 if all is sent, 0 if the client takes no more now. */
-static int pass_on(struct conn *conn)
+static int pass_on_secret_conn(struct conn *conn)
 {
 	struct conn_way *way = &conn->ways[CONN_IN];
 
@@ -318,7 +318,7 @@ static int receive_secret_answer(struct conn *conn)
 static int relay_answer(struct conn *conn, size_t chunks)
 {
 	struct conn_way *way = &conn->ways[CONN_IN];
-	int r = pass_on(conn);
+	int r = pass_on_secret_conn(conn);
 
 	for (size_t n = 0; r > 0 && (n < chunks || tls_has_more(conn->secret->tls)); n++) {
 		r = receive_secret_answer(conn);
@@ -327,7 +327,7 @@ static int relay_answer(struct conn *conn, size_t chunks)
 			return 0;
 		}
 		if (r > 0)
-			r = pass_on(conn);
+			r = pass_on_secret_conn(conn);
 	}
 	return r > 0 ? 0 : r;
 }
@@ -367,7 +367,7 @@ static bool is_sending(const struct conn *conn)
 }
 
 /* @writes: what is to be sent waits for the host's socket to take it. */
-static void watch(struct conn *conn, bool writes)
+static void watch_secret_conn(struct conn *conn, bool writes)
 {
 	const struct conn_secret *secret = conn->secret;
 	bool is_blocked = conn->ways[CONN_IN].is_blocked;
@@ -399,5 +399,5 @@ void conn_carry_secret(struct conn *conn)
 	else if (conn->ways[CONN_IN].is_over)
 		finish_secret_answer(conn);
 	else
-		watch(conn, writes);
+		watch_secret_conn(conn, writes);
 }

@@ -131,7 +131,7 @@ static bool await_newest(struct egress_parent *egress_parent)
 	}
 }
 
-static void keep(struct egress_parent *egress_parent)
+static void keep_egress_child(struct egress_parent *egress_parent)
 {
 	while (egress_parent->former > LIMIT_EGRESS_FORMER) {
 		wait_for(egress_parent, -1);
@@ -169,7 +169,7 @@ _Noreturn void egress_parent_run(const char *config, const char *socket)
 	egress_parent.argv[2] = (char *)config;
 	egress_parent.argv[3] = (char *)socket;
 	for (;;)
-		keep(&egress_parent);
+		keep_egress_child(&egress_parent);
 }
 
 static int parent_fd = -1;

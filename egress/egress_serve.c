@@ -150,7 +150,7 @@ static void (*const requests[])(struct egress *egress, struct channel_frame *fra
 };
 
 /* Requests that have arrived, as long as their answers are taken. */
-static void serve(struct egress *egress)
+static void serve_egress(struct egress *egress)
 {
 	struct channel_frame frame;
 	int r = 0;
@@ -181,7 +181,7 @@ static void on_cloisterd_readable(evutil_socket_t fd, short what, void *context)
 		end_egress();
 	if (r < 0 && r != -EAGAIN)
 		die("read", r);
-	serve(egress);
+	serve_egress(egress);
 }
 
 static void watch_for_room(struct egress *egress);
@@ -206,7 +206,7 @@ static void on_writable(evutil_socket_t fd, short what, void *context)
 		egress_wait_no_more(egress, conn);
 		conn_told(conn);
 	}
-	serve(egress);
+	serve_egress(egress);
 	cells_resume(egress);
 }
 

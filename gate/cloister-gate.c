@@ -188,7 +188,7 @@ static const char *read_arguments(int argc, char **argv, bool *ret_check)
 	return path;
 }
 
-static void serve(struct gate *gate, struct gate_listeners *listeners)
+static void serve_gate(struct gate *gate, struct gate_listeners *listeners)
 {
 	int r = gate_server_begin(listeners);
 
@@ -234,6 +234,6 @@ int main(int argc, char **argv)
 	r = gate_confine(&config, &step);
 	if (r < 0)
 		die(step, r);
-	serve(&gate, listeners);
+	serve_gate(&gate, listeners);
 	return 0;
 }

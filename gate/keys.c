@@ -147,7 +147,7 @@ static void on_notified(evutil_socket_t fd, short what, void *context)
 	keys->changed(keys->gate);
 }
 
-static int watch(struct gate_keys *keys, const char *directory)
+static int watch_keys(struct gate_keys *keys, const char *directory)
 {
 	int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 
@@ -177,7 +177,7 @@ int gate_keys_open(struct gate *gate, const char *path, void (*changed)(struct g
 	keys->directory = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (!keys->name || keys->directory < 0)
 		return keys->name ? -errno : -ENOMEM;
-	r = watch(keys, directory);
+	r = watch_keys(keys, directory);
 	if (r < 0)
 		return r;
 	read_keys(keys);

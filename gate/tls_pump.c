@@ -132,7 +132,7 @@ static int move_out(struct tls_pump *pump, bool reads)
 		       : -ECONNRESET;
 }
 
-static void watch(struct event *event, bool wanted, const struct timeval *patience)
+static void watch_tls_event(struct event *event, bool wanted, const struct timeval *patience)
 {
 	if (wanted)
 		event_add(event, patience);
@@ -145,10 +145,10 @@ static void await(struct tls_pump *pump)
 {
 	size_t in = evbuffer_get_length(pump->in), out = evbuffer_get_length(pump->out);
 
-	watch(&pump->net_readable, !pump->in_over && in == 0, NULL);
-	watch(&pump->inner_writable, in > 0, NULL);
-	watch(&pump->inner_readable, !pump->out_over && out == 0, NULL);
-	watch(&pump->net_writable, out > 0 || (pump->out_over && !pump->is_bye),
+	watch_tls_event(&pump->net_readable, !pump->in_over && in == 0, NULL);
+	watch_tls_event(&pump->inner_writable, in > 0, NULL);
+	watch_tls_event(&pump->inner_readable, !pump->out_over && out == 0, NULL);
+	watch_tls_event(&pump->net_writable, out > 0 || (pump->out_over && !pump->is_bye),
 		pump->done ? &pump->patience : NULL);
 }
 

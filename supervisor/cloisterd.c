@@ -380,7 +380,7 @@ static void start_daemon(struct daemon *daemon)
 	(void)atexit(log_writer_flush);
 }
 
-static void serve(struct daemon *daemon)
+static void serve_cloisterd(struct daemon *daemon)
 {
 	struct peer_credentials peer = {0};
 	int fd = daemon->options.connection_fd, r;
@@ -504,7 +504,7 @@ int main(int argc, char **argv)
 	if (daemon.options.doctor)
 		return examine_host(&daemon);
 	start_daemon(&daemon);
-	serve(&daemon);
+	serve_cloisterd(&daemon);
 	stop(&daemon);
 	return daemon.failed ? 1 : 0;
 }

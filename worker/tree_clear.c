@@ -129,7 +129,7 @@ static int leave_cleared(struct clear *clear)
 	return 0;
 }
 
-static int step(struct clear *clear)
+static int step_tree_clear(struct clear *clear)
 {
 	struct dirent *entry;
 
@@ -152,7 +152,7 @@ int tree_clear(int fd, int own_fds, uint64_t *ret_removed)
 	clear->own_fds = own_fds;
 	r = enter_cleared(clear, fd, ".");
 	while (r == 0 && clear->depth > 0)
-		r = step(clear);
+		r = step_tree_clear(clear);
 	while (clear->depth > 0)
 		closedir(clear->levels[--clear->depth]);
 	*ret_removed = clear->removed;

@@ -59,7 +59,7 @@ static int count_tree_entry(struct measure *measure, const char *name)
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r; /* it was exchanged */
 }
 
-static int step(struct measure *measure)
+static int step_tree_size(struct measure *measure)
 {
 	struct dirent *entry;
 
@@ -86,7 +86,7 @@ int tree_size(int fd, const struct tree_size *most, struct tree_size *ret)
 	if (r == 0)
 		add_size(&measure, &stat_buf);
 	while (r == 0 && measure.depth > 0) {
-		r = step(&measure);
+		r = step_tree_size(&measure);
 		if (measure.size.bytes > most->bytes || measure.size.files > most->files)
 			r = -EFBIG;
 	}

@@ -26,8 +26,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-static int pass_on(struct remote *remote, enum cloister_stream stream, const void *data, size_t len,
-	void *context)
+static int pass_on_remote_exec(struct remote *remote, enum cloister_stream stream, const void *data,
+	size_t len, void *context)
 {
 	(void)context;
 	return remote_write(
@@ -109,7 +109,7 @@ int exec_run(const struct invocation *invocation)
 		.options = invocation->options,
 		.blocked_list = invocation->blocked_list,
 		.progress = &progress,
-		.output = invocation->json ? print_output : pass_on,
+		.output = invocation->json ? print_output : pass_on_remote_exec,
 		.ended = invocation->json ? print_end : NULL,
 		.ret_diff = &diff,
 		.input = has_input(invocation) ? remote_read_stdin : NULL,

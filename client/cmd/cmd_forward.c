@@ -167,7 +167,7 @@ static bool check_answer(char *line, size_t len)
 }
 
 /* The life of a child: one connection. */
-static int serve(const struct invocation *invocation, const struct ports *ports, int local)
+static int serve_forward(const struct invocation *invocation, const struct ports *ports, int local)
 {
 	static char buffer[LINE_BYTES];
 	_cleanup_session_ struct session session = {0};
@@ -214,7 +214,7 @@ static bool take_forward_client(
 		return pid > 0;
 	close(listener);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	_exit(getppid() == parent ? serve(invocation, ports, local) : STATUS_OWN_FAILURE);
+	_exit(getppid() == parent ? serve_forward(invocation, ports, local) : STATUS_OWN_FAILURE);
 }
 
 /* Reaps the children that have ended. Returns how many of @children are left. */

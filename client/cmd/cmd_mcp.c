@@ -42,7 +42,7 @@ static ssize_t read_some(int fd, char *buffer, size_t size)
 }
 
 /* Writes all of it. Returns false if the reader is gone. */
-static bool write_all(int fd, const char *buffer, size_t len)
+static bool write_mcp(int fd, const char *buffer, size_t len)
 {
 	while (len > 0) {
 		ssize_t n = write(fd, buffer, len);
@@ -75,7 +75,7 @@ static void *pass_input(void *context)
 			(void)poll(&readable, 1, -1);
 			continue;
 		}
-		if (n <= 0 || !write_all(input->socket, buffer, (size_t)n))
+		if (n <= 0 || !write_mcp(input->socket, buffer, (size_t)n))
 			break;
 	}
 	/* In this order: cloisterd may close the connection at once. */
@@ -93,7 +93,7 @@ static ssize_t write_output(const char *data, size_t len)
 	size_t kept;
 
 	if (!isatty(STDOUT_FILENO))
-		return write_all(STDOUT_FILENO, data, len) ? 0 : -EPIPE;
+		return write_mcp(STDOUT_FILENO, data, len) ? 0 : -EPIPE;
 	kept = utf8_incomplete_tail((struct text){data, len});
 	terminal_print_json(stdout, (struct text){data, len - kept});
 	return fflush(stdout) == 0 ? (ssize_t)kept : -EPIPE;

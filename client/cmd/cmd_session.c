@@ -157,7 +157,7 @@ static int find_session_by_word(struct session *session, const char *word, char 
 	return STATUS_USAGE;
 }
 
-static bool write_all(int fd, const char *data, size_t len)
+static bool write_session_output(int fd, const char *data, size_t len)
 {
 	while (len > 0) {
 		ssize_t n = write(fd, data, len);
@@ -175,7 +175,7 @@ static bool write_all(int fd, const char *data, size_t len)
 }
 
 /* Writes the output in @reply to our stdout and stderr, and says what was lost. */
-static bool pass_on(const struct cloister_message *reply)
+static bool pass_on_client_session(const struct cloister_message *reply)
 {
 	int64_t lost = 0;
 	size_t n = 0;
@@ -196,7 +196,8 @@ static bool pass_on(const struct cloister_message *reply)
 		snprintf(pointer, sizeof(pointer), "/chunks/%zu/data", i);
 		if (!stream || cloister_get_bytes(reply, pointer, &data, &len) < 0)
 			return false;
-		if (!write_all(strcmp(stream, "stderr") == 0 ? STDERR_FILENO : STDOUT_FILENO, data,
+		if (!write_session_output(
+			    strcmp(stream, "stderr") == 0 ? STDERR_FILENO : STDOUT_FILENO, data,
 			    len))
 			return false;
 	}
@@ -242,7 +243,7 @@ static int print_output(struct session *session, const char *id, int64_t after, 
 		status = ask_session(session, "session.read", params, &reply);
 		if (status != STATUS_OK)
 			return status;
-		if (!pass_on(reply) || cloister_get_int64(reply, "/next", &next) < 0)
+		if (!pass_on_client_session(reply) || cloister_get_int64(reply, "/next", &next) < 0)
 			return STATUS_OWN_FAILURE;
 		if (next == after && follow && has_end(reply))
 			return end_status(reply, "/end");

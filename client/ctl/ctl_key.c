@@ -96,7 +96,7 @@ static int give_to_gate(int fd)
 	return fchmod(fd, group ? 0640 : 0600) < 0 ? -errno : 0;
 }
 
-static int write_all(int fd, const char *content)
+static int write_key_content(int fd, const char *content)
 {
 	size_t left = strlen(content);
 
@@ -126,7 +126,7 @@ static int key_file_write(const struct key_file *file)
 		file->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	r = write_all(fd, content);
+	r = write_key_content(fd, content);
 	if (r == 0)
 		r = give_to_gate(fd);
 	if (r == 0 &&

@@ -49,7 +49,7 @@ int progress_wait_ms(const struct progress *progress)
 	return progress->enabled ? (int)due_ms(progress) + 1 : -1;
 }
 
-static void write_all(const char *text, size_t len)
+static void write_progress(const char *text, size_t len)
 {
 	/* If the terminal does not accept the bytes, they are dropped. */
 	ssize_t n = write(STDERR_FILENO, text, len);
@@ -103,7 +103,7 @@ void progress_show(struct progress *progress)
 			? duration(progress->timeout_ms, deadline, sizeof(deadline))
 			: "",
 		bytes, colours ? "\x1b[0m" : "");
-	write_all(line, (size_t)len);
+	write_progress(line, (size_t)len);
 	progress->shown = true;
 	clock_gettime(CLOCK_MONOTONIC, &progress->drawn);
 }
@@ -111,7 +111,7 @@ void progress_show(struct progress *progress)
 void progress_clear(struct progress *progress)
 {
 	if (progress->shown)
-		write_all(ERASE, sizeof(ERASE) - 1);
+		write_progress(ERASE, sizeof(ERASE) - 1);
 	progress->shown = false;
 }
 

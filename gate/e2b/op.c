@@ -108,7 +108,7 @@ bool op_open_link(struct op *op, const struct gate_identity *identity)
 }
 
 /* Whether the op may hold @bytes; otherwise it has been answered. */
-static bool hold(struct op *op, size_t bytes)
+static bool hold_op_memory(struct op *op, size_t bytes)
 {
 	const char *tenant = op->sandbox ? sandbox_tenant(op->sandbox)
 					 : gate_request_identity(op->request)->tenant;
@@ -124,7 +124,7 @@ void op_drop_body(struct op *op, size_t kept)
 {
 	json_object_put(TAKE_PTR(op->body));
 	if (kept < op->hold.bytes)
-		(void)hold(op, kept);
+		(void)hold_op_memory(op, kept);
 }
 
 static void read_body(struct op *op)
@@ -140,7 +140,7 @@ static void read_body(struct op *op)
 			report.fault ? report.fault : "it is too large", report.at);
 	else if (op->body && !json_object_is_type(op->body, json_type_object))
 		op_fail(op, 400, "invalid_argument", "The body must be an object of JSON");
-	else if (hold(op, payload.len > 0 ? report.memory : 0))
+	else if (hold_op_memory(op, payload.len > 0 ? report.memory : 0))
 		op->on_body(op);
 	byte_queue_free(&op->collected);
 	op->collected = (struct byte_queue){0};
@@ -152,7 +152,7 @@ static size_t on_data(struct gate_request *request, struct text data)
 
 	if (!op->collects)
 		return 0;
-	if (!hold(op, op->collected.len + data.len)) {
+	if (!hold_op_memory(op, op->collected.len + data.len)) {
 		byte_queue_free(&op->collected);
 		gate_hold_release(&op->hold);
 	} else if (byte_queue_append(&op->collected, data.data, data.len) < 0) {
@@ -288,8 +288,8 @@ void op_ask(struct op *op, const char *method, struct json_object *params, op_ne
 /* An answer that is longer than a queue of the server's is the tenant's, until it has been read. */
 void op_answer_text(struct op *op, unsigned status, struct text text)
 {
-	if (op->request &&
-		(text.len <= LIMIT_GATE_QUEUE_BYTES || hold(op, op->hold.bytes + text.len)))
+	if (op->request && (text.len <= LIMIT_GATE_QUEUE_BYTES ||
+				   hold_op_memory(op, op->hold.bytes + text.len)))
 		gate_answer_bytes(op->request, status, "application/json", text);
 }
 

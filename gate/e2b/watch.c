@@ -126,7 +126,7 @@ bool watch_path(struct op *op, char path[static 4097])
 	return false;
 }
 
-static void watch(struct op *op)
+static void watch_directory(struct op *op)
 {
 	struct dir_watch_owner owner = {on_begun, on_event, on_e2b_watch_ended, op};
 	struct watch_stream *stream;
@@ -151,5 +151,5 @@ static void watch(struct op *op)
 
 void filesystem_watch(struct gate_request *request)
 {
-	data_begin(request, OP_RPC_STREAM, watch);
+	data_begin(request, OP_RPC_STREAM, watch_directory);
 }

@@ -16,7 +16,7 @@
 
 #include <stdio.h>
 
-static void pass_on(struct op *op)
+static void forward_to_port(struct op *op)
 {
 	char host[EXCHANGE_HOST_BYTES];
 
@@ -46,7 +46,7 @@ static void begin_exchange(
 	if (!op || !exchange_new(op, to))
 		return;
 	if (is_target(to->target))
-		sandbox_find(op, target->id, pass_on);
+		sandbox_find(op, target->id, forward_to_port);
 	else
 		op_fail(op, 400, "invalid_argument", "The path has a byte that must be escaped");
 }

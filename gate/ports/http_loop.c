@@ -73,7 +73,8 @@ static void on_timer(evutil_socket_t fd, short what, void *context)
 }
 
 /* libcurl wants to know when @fd is ready, or (CURL_POLL_REMOVE) no more. */
-static int watch(CURL *easy, curl_socket_t fd, int what, void *context, void *event_context)
+static int watch_http_socket(
+	CURL *easy, curl_socket_t fd, int what, void *context, void *event_context)
 {
 	struct http_loop *loop = context;
 	struct event *event = event_context;
@@ -119,7 +120,7 @@ int http_loop_new(struct gate *gate)
 	loop->timer = evtimer_new(gate->base, on_timer, loop);
 	if (!loop->multi || !loop->timer)
 		return -ENOMEM;
-	curl_multi_setopt(loop->multi, CURLMOPT_SOCKETFUNCTION, watch);
+	curl_multi_setopt(loop->multi, CURLMOPT_SOCKETFUNCTION, watch_http_socket);
 	curl_multi_setopt(loop->multi, CURLMOPT_SOCKETDATA, loop);
 	curl_multi_setopt(loop->multi, CURLMOPT_TIMERFUNCTION, set_timer);
 	curl_multi_setopt(loop->multi, CURLMOPT_TIMERDATA, loop);

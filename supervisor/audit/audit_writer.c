@@ -314,7 +314,7 @@ static void follow_rotation(struct audit_writer *writer)
 }
 
 /* The socket does not wait, because the loop uses it too. */
-static int give(int fd, struct text members)
+static int give_audit_line(int fd, struct text members)
 {
 	const struct handover_message message = {.type = HANDOVER_AUDIT, .text = members};
 	struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
@@ -337,7 +337,7 @@ static int64_t relay_line(struct audit_writer *writer)
 		return THREAD_IDLE;
 	members.len = writer->source == SOURCE_LOST ? lost_members(writer) : ring_first(writer).len;
 	thread_unlock(&writer->thread);
-	r = give(writer->relay, members);
+	r = give_audit_line(writer->relay, members);
 	thread_lock(&writer->thread);
 	set_error(writer, -r);
 	if (r == 0 && writer->source == SOURCE_QUEUE) {

@@ -40,7 +40,7 @@ int log_relay_new(struct log_relay **ret, int *ret_write_end)
 	return 0;
 }
 
-static void pass_on(struct log_relay *relay)
+static void pass_on_log(struct log_relay *relay)
 {
 	if (relay->len > 0)
 		log_relayed((struct text){relay->line, relay->len});
@@ -50,7 +50,7 @@ static void pass_on(struct log_relay *relay)
 static void take_log_char(struct log_relay *relay, char c)
 {
 	if (c == '\n' || relay->len == sizeof(relay->line))
-		pass_on(relay);
+		pass_on_log(relay);
 	if (c != '\n')
 		relay->line[relay->len++] = (unsigned char)c < 0x20 || c == 0x7f ? '?' : c;
 }
@@ -89,7 +89,7 @@ void log_relay_free(struct log_relay *relay)
 		return;
 	while (receive_log(relay))
 		;
-	pass_on(relay);
+	pass_on_log(relay);
 	watch_done(&relay->watch);
 	close_fd(&relay->fd);
 	free(relay);

@@ -42,7 +42,7 @@ static void tell_ended(const struct call *call, const struct observation *observ
 static void answer_ended_call(struct call *call, struct observation *observation);
 
 /* Keeps the result of a call with a key, and gives it to the calls that have joined. */
-static void keep(struct call_kept *kept, struct call *call, enum call_state before,
+static void keep_call_observation(struct call_kept *kept, struct call *call, enum call_state before,
 	const struct observation *observation)
 {
 	struct observation shared;
@@ -117,7 +117,7 @@ static void answer_ended_call(struct call *call, struct observation *observation
 	if (call->heir.inherit)
 		call->heir.owner.done(call->heir.owner.context, observation);
 	if (kept.wanted)
-		keep(&kept, call, before, observation);
+		keep_call_observation(&kept, call, before, observation);
 	call_free(call);
 }
 
@@ -142,7 +142,7 @@ static void answer_going_on(struct call *call, const struct call_session *sessio
 	if (call->owner.done)
 		call->owner.done(call->owner.context, &observation);
 	if (kept.wanted)
-		keep(&kept, call, CALL_RUNNING, &observation);
+		keep_call_observation(&kept, call, CALL_RUNNING, &observation);
 }
 
 /* What belonged to the answer, and to the one who waited for it, is given back. */

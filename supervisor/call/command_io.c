@@ -92,7 +92,7 @@ static void count_kept(struct command_output *output)
 /*
  * Keeps output. If there is no room for more, keeps only the head and a tail of the present size.
  */
-static int keep(struct command_output *output, struct text data)
+static int keep_output_bytes(struct command_output *output, struct text data)
 {
 	const struct unread_account *unread = output->io->limits.unread;
 	int r;
@@ -149,10 +149,10 @@ static void read_on(struct command_output *output)
 		begin_read(output);
 }
 
-static int pass_on(struct command_output *output, struct text data)
+static int pass_on_output(struct command_output *output, struct text data)
 {
 	struct command_io *io = output->io;
-	int r = io->limit_reached ? 0 : keep(output, data);
+	int r = io->limit_reached ? 0 : keep_output_bytes(output, data);
 
 	while (r == 0 && !io->limit_reached && data.len > 0) {
 		const size_t len = data.len < COMMAND_IO_CHUNK ? data.len : COMMAND_IO_CHUNK;
@@ -178,7 +178,7 @@ static size_t handle_output(struct command_output *output)
 		return 0;
 	}
 	data = shared_fd_take(output->pipe);
-	r = pass_on(output, (struct text){data, (size_t)n});
+	r = pass_on_output(output, (struct text){data, (size_t)n});
 	shared_fd_give_back(output->io->limits.share->threads, data);
 	if (r < 0)
 		close_output(output);

@@ -170,7 +170,7 @@ static void charge(struct process_link *link)
  * If the memory for all of them runs out, the process that has kept one incomplete for the longest
  * time is killed.
  */
-static void hold(struct process_link *link, bool whole)
+static void hold_process_link(struct process_link *link, bool whole)
 {
 	/* While there is much room, trimming is not worth the copy. */
 	if (held > LIMIT_FRAMES_HELD_BYTES / 2)
@@ -209,7 +209,7 @@ static void take_frames(struct process_link *link)
 	if (next < 0 || (filled < 0 && filled != -EAGAIN && !link->more))
 		lose(link);
 	else
-		hold(link, whole);
+		hold_process_link(link, whole);
 }
 
 /* Handles the frames that were read. */

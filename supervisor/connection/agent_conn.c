@@ -198,7 +198,7 @@ static void act_soon(struct agent_conn *conn)
 /* cloisterd reads the connection only after handling what has come, because short lines can come
  * faster than it handles them. While a connection is not read for lack of room, cloisterd checks
  * whether its client has hung up. */
-static void watch(struct agent_conn *conn)
+static void watch_agent_conn(struct agent_conn *conn)
 {
 	bool may_read = may_act(conn) && !conn->end_of_input;
 	bool read = may_read && !conn->more && !conn->ready;
@@ -243,7 +243,7 @@ static void update(struct agent_conn *conn)
 	if (conn->closing)
 		return;
 	check_unread(conn);
-	watch(conn);
+	watch_agent_conn(conn);
 	/* Buffered input does not make the socket readable. */
 	if (may_act(conn) && conn->input.len > 0)
 		act_soon(conn);
@@ -430,7 +430,7 @@ static void act_on_input(struct agent_conn *conn)
 		end_skipped(conn);
 	client_count_input(conn->client, byte_queue_memory(&conn->input));
 	if (may_act(conn))
-		watch(conn);
+		watch_agent_conn(conn);
 	else
 		update(conn);
 }
@@ -504,7 +504,7 @@ static bool may_give(void *context)
 
 /* An answer that the socket does not take at once would be mixed with what the next owner writes.
  */
-static int give(void *context)
+static int give_requests(void *context)
 {
 	struct agent_conn *conn = context;
 	int fd = -EAGAIN;
@@ -533,7 +533,7 @@ static void read_and_act(struct agent_conn *conn)
 	ssize_t n = receive_agent(conn);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-		watch(conn);
+		watch_agent_conn(conn);
 		return;
 	}
 	if (n < 0) {
@@ -592,7 +592,7 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	struct client_connection connection = {.wrote = on_wrote,
 		.end = on_session_end,
 		.may_give = may_give,
-		.give = give,
+		.give = give_requests,
 		.context = conn};
 	int r;
 

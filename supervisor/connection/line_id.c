@@ -9,7 +9,7 @@
 
 #define SCAN_BYTES (64 * KIB) /* of a line, in one slice of the loop */
 
-static void keep(struct line_id *line_id, char c)
+static void keep_id_char(struct line_id *line_id, char c)
 {
 	if (line_id->len < sizeof(line_id->token))
 		line_id->token[line_id->len] = c;
@@ -69,7 +69,7 @@ static void outer_byte(struct line_id *line_id, char c)
 		else
 			line_id->state = LINE_ID_NAME;
 	} else {
-		keep(line_id, c);
+		keep_id_char(line_id, c);
 		return;
 	}
 	line_id->len = 0;
@@ -96,7 +96,7 @@ static void byte(struct line_id *line_id, char c)
 		line_id->depth = 1;
 	} else if (line_id->in_string) {
 		if (line_id->depth == 1)
-			keep(line_id, c);
+			keep_id_char(line_id, c);
 		string_byte(line_id, c);
 	} else {
 		plain_byte(line_id, c);

@@ -222,7 +222,7 @@ static const char *what_is_awaited(const struct old_daemon *old_daemon)
 					     : "the audit log cannot be written; try again later";
 }
 
-static void give(struct old_daemon *old_daemon)
+static void give_handover(struct old_daemon *old_daemon)
 {
 	struct daemon *daemon = old_daemon->daemon;
 	struct handover_message message = {.type = HANDOVER_GIVEN,
@@ -514,7 +514,7 @@ static void look_settling(struct old_daemon *old_daemon)
 	const char *awaited = what_is_awaited(old_daemon);
 
 	if (!awaited) {
-		give(old_daemon);
+		give_handover(old_daemon);
 	} else if (ms_in_state(old_daemon) < LIMIT_HANDOVER_PAUSE_MS) {
 		return;
 	} else if (old_daemon->has_paused ||

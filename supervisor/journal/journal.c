@@ -400,7 +400,7 @@ bool journal_is_apart(const struct journal *journal)
 }
 
 /* Takes @job until it is known whose the files are. */
-static int keep(struct journal *journal, struct job *job, bool begins)
+static int keep_journal_job(struct journal *journal, struct job *job, bool begins)
 {
 	if (journal->kept_bytes + job->len > LIMIT_JOURNAL_QUEUE_BYTES) {
 		free(job);
@@ -426,7 +426,7 @@ void journal_append(struct journal *journal, const struct journal_record *record
 		journal->relay(journal->relay_context, bytes);
 	} else if (r == 0 && journal->held) {
 		job = new_job(JOB_APPEND, bytes, gate, done, context);
-		r = job ? keep(journal, job, record->type == JOURNAL_BEGIN) : -ENOMEM;
+		r = job ? keep_journal_job(journal, job, record->type == JOURNAL_BEGIN) : -ENOMEM;
 		if (r == 0)
 			return;
 	} else if (r == 0 && !journal_is_apart(journal)) {

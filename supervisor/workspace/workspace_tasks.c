@@ -117,7 +117,7 @@ bool workspace_tasks_starve(struct workspace *workspace)
 	return starves;
 }
 
-static void hold(struct workspace *workspace, uint64_t tasks)
+static void hold_workspace_tasks(struct workspace *workspace, uint64_t tasks)
 {
 	budget_take(&workspace->all->tasks, &workspace->tenant->usage->tasks_held,
 		(int64_t)tasks - (int64_t)workspace->tasks);
@@ -130,7 +130,7 @@ void workspace_tasks_count(struct workspace *workspace)
 		       now = commands > 0 ? of_commands(workspace, commands) : 0;
 
 	if (now != before)
-		hold(workspace, now);
+		hold_workspace_tasks(workspace, now);
 	if (now < before && !TAILQ_EMPTY(&workspace->all->starving))
 		loop_turn_defer(&workspace->all->feed);
 }
@@ -140,6 +140,6 @@ void workspace_tasks_uncount(struct workspace *workspace)
 	/* Calls that wait go on to wait if it becomes another tenant's. */
 	if (TAILQ_EMPTY(&workspace->entries))
 		stop_starving(workspace);
-	hold(workspace, 0);
+	hold_workspace_tasks(workspace, 0);
 	loop_turn_defer(&workspace->all->feed);
 }

@@ -417,8 +417,8 @@ enum tool_error workspaces_get_managed(struct workspaces *workspaces, struct ten
 }
 
 /* The workspace keeps them from here on, or had them from its beginning on. */
-static enum tool_error keep(struct workspace *workspace, const struct properties *with, bool made,
-	struct refusal *ret_refusal)
+static enum tool_error keep_workspace(struct workspace *workspace, const struct properties *with,
+	bool made, struct refusal *ret_refusal)
 {
 	enum tool_error error = TOOL_OK;
 
@@ -462,7 +462,7 @@ enum tool_error workspaces_get_managed_with(struct workspaces *workspaces, struc
 		workspaces, tenant, &root, WORKSPACE_MANAGED, name_string, &workspace, ret_refusal);
 	if (error != TOOL_OK)
 		return error;
-	error = keep(workspace, with, wish.made, ret_refusal);
+	error = keep_workspace(workspace, with, wish.made, ret_refusal);
 	if (error != TOOL_OK) {
 		workspace_release(workspace);
 		return error;

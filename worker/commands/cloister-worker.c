@@ -82,7 +82,7 @@ static int act_on_worker_events(
 	return r;
 }
 
-static int serve(
+static int serve_worker(
 	struct channel *channel, struct command_table *table, int signal_fd, struct unotify *notify)
 {
 	struct pollfd poll_fds[] = {
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
 	if (r == 0) {
 		struct unotify notify = {.listener = setup.listener, .cookie = setup.cookie};
 
-		r = serve(&channel, table, signal_fd, &notify);
+		r = serve_worker(&channel, table, signal_fd, &notify);
 	}
 	return r == -EPIPE ? 0 : 1;
 }

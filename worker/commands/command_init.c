@@ -407,7 +407,7 @@ static int foreground_group(const struct command_init *init)
 }
 
 /* Sends the signals that the worker asks for to every process of the namespace but this one. */
-static void pass_on(const struct command_init *init)
+static void pass_on_terminate(const struct command_init *init)
 {
 	struct command_report *report = init->report;
 	uint32_t all = atomic_exchange_explicit(&report->signals, 0, memory_order_acquire);
@@ -452,7 +452,7 @@ static bool is_told(const struct command_init *init)
  * one hides the next. The init therefore acts on the flag that the worker sets before it sends
  * SIGTERM.
  */
-static void serve(long shell, const struct command_init *init)
+static void serve_command(long shell, const struct command_init *init)
 {
 	struct relay relay = {.ends = init->start.relay};
 	struct command_report *report = init->report;
@@ -465,7 +465,7 @@ static void serve(long shell, const struct command_init *init)
 		/* Reap first: a shell that ended before the flag was seen has ended by itself. */
 		if (reap(shell, report, told))
 			return;
-		pass_on(init);
+		pass_on_terminate(init);
 		if (told || !is_told(init))
 			continue;
 		told = true;
@@ -663,7 +663,7 @@ static void follow(long shell, const struct command_init *init)
 	uint64_t tries = count_tries(init);
 	const bool was_full = is_disk_full(init);
 
-	serve(shell, init);
+	serve_command(shell, init);
 	ended->left_over = end_namespace(init);
 	if (init->start.has_terminal)
 		relay_rest(&init->start.relay, LIMIT_TERMINAL_REST_MS);

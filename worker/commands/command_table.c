@@ -320,7 +320,7 @@ static int start_command(struct command_table *table, struct command *command)
  * cloister-egress must know the cgroup before the command makes a connection, and cloisterd before
  * it is asked for a port of it. One write, which the writes of inits to this socket cannot divide.
  */
-static int hold(struct command_table *table, struct command *command)
+static int hold_before_start(struct command_table *table, struct command *command)
 {
 	const struct command_held held = {.cgroup = command_cgroup_inode(&command->cgroup)};
 	uint8_t frame[WIRE_HEADER_SIZE + COMMAND_HELD_SIZE];
@@ -354,8 +354,9 @@ static int launch(struct command_table *table, struct command *command)
 	r = command_cgroup_make(table->cgroups, &command->run.limits, &command->cgroup);
 	if (r < 0)
 		return finish_not_begun(table, command, -r);
-	return command->cgroup.fd >= 0 && command->run.tells_cgroup ? hold(table, command)
-								    : start_command(table, command);
+	return command->cgroup.fd >= 0 && command->run.tells_cgroup
+		       ? hold_before_start(table, command)
+		       : start_command(table, command);
 }
 
 /*

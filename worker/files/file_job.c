@@ -66,7 +66,7 @@ static _Noreturn void run_file_job(
 	_exit(0);
 }
 
-static int pass_on(int up, const struct channel_frame *frame)
+static int pass_on_job(int up, const struct channel_frame *frame)
 {
 	struct wire_header header = {
 		.version = WIRE_VERSION,
@@ -146,7 +146,7 @@ static int pass_on_all(struct job_table *table, struct job *job)
 			break;
 		}
 		count_passed(job, &frame);
-		r = pass_on(table->up, &frame);
+		r = pass_on_job(table->up, &frame);
 		if (frame.type == FILES_END)
 			kill_job(job, TOOL_OK);
 	}

@@ -160,7 +160,8 @@ static bool find_parent(struct survey *survey, struct text path)
 }
 
 /* Keeps @entry. */
-static int keep(struct survey *survey, const struct walk_entry *entry, const struct found *found)
+static int keep_listed_entry(
+	struct survey *survey, const struct walk_entry *entry, const struct found *found)
 {
 	char target[LIMIT_PATH_BYTES];
 	struct found *kept;
@@ -198,7 +199,7 @@ static int visit(const struct walk_entry *entry, void *context)
 	*inside += found.matches;
 	/* If a directory has more than are shown, it is collapsed. */
 	survey->full |= survey->count - survey->level >= LIMIT_LIST_ENTRIES;
-	return *inside > survey->max || survey->full ? 0 : keep(survey, entry, &found);
+	return *inside > survey->max || survey->full ? 0 : keep_listed_entry(survey, entry, &found);
 }
 
 /* Takes what is in found[@index] out of the list, and lists it with their number. */

@@ -446,7 +446,7 @@ static int tell_held(struct watch *watch)
 	return r;
 }
 
-static int hold(struct watch *watch, uint32_t cookie, const char *path)
+static int hold_move(struct watch *watch, uint32_t cookie, const char *path)
 {
 	watch->held_path = strdup(path);
 	watch->held_cookie = cookie;
@@ -508,7 +508,7 @@ static int take_entry(struct watch *watch, const struct inotify_event *event, co
 		return r == 0 && follows ? arrive(watch, event->cookie, path) : r;
 	}
 	if ((event->mask & IN_MOVED_FROM) && !directory)
-		return hold(watch, event->cookie, path);
+		return hold_move(watch, event->cookie, path);
 	if (event->mask & IN_MOVED_FROM) {
 		r = watch_tell(watch, FILES_EVENT_MOVED_FROM, directory, event->cookie, told);
 		return r == 0 && follows ? note_move(watch, event->cookie, path) : r;

@@ -59,7 +59,7 @@ void reply_free(struct reply *reply)
 	free(reply);
 }
 
-static int write_all(int fd, const uint8_t *data, size_t len)
+static int write_reply(int fd, const uint8_t *data, size_t len)
 {
 	while (len > 0) {
 		ssize_t n = write(fd, data, len);
@@ -108,7 +108,7 @@ static int flush_reply(struct reply *reply)
 {
 	close_data(reply);
 	if (reply->error == 0)
-		reply->error = write_all(reply->fd, reply->buffer, reply->used);
+		reply->error = write_reply(reply->fd, reply->buffer, reply->used);
 	reply->used = 0;
 	return reply->error;
 }

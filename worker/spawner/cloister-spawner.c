@@ -177,7 +177,7 @@ static void be_as_others(void)
  * Fills in the descriptors to poll: cloisterd's channel, the ends of children, the running starts
  * and the path resolvers.
  */
-static nfds_t watch(
+static nfds_t watch_spawner_fds(
 	struct spawner *spawner, int signal_fd, struct pollfd poll_fds[POLLED], int *ret_timeout_ms)
 {
 	const struct cell_start *start;
@@ -219,13 +219,13 @@ static void attend_starts(struct spawner *spawner, const struct pollfd *poll_fds
 	}
 }
 
-static _Noreturn void serve(struct spawner *spawner, int signal_fd)
+static _Noreturn void serve_spawner_requests(struct spawner *spawner, int signal_fd)
 {
 	static struct pollfd poll_fds[POLLED];
 
 	for (;;) {
 		int timeout_ms;
-		nfds_t n = watch(spawner, signal_fd, poll_fds, &timeout_ms);
+		nfds_t n = watch_spawner_fds(spawner, signal_fd, poll_fds, &timeout_ms);
 
 		if (poll(poll_fds, n, timeout_ms) < 0) {
 			if (errno != EINTR)
@@ -301,5 +301,5 @@ int main(int argc, char **argv)
 	if (!spawner.homes.beside)
 		spawner_find_left_overs(&spawner, NULL);
 	path_resolvers_serve(&spawner.resolvers);
-	serve(&spawner, signal_fd);
+	serve_spawner_requests(&spawner, signal_fd);
 }

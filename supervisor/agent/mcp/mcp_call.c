@@ -74,7 +74,7 @@ out:
 }
 
 /* Adds a reference to member @name of @from to @params as @key. Returns false if memory is out. */
-static bool pass_on(
+static bool pass_on_mcp_param(
 	struct json_object *params, const char *key, struct json_object *from, const char *name)
 {
 	struct json_object *value;
@@ -109,10 +109,10 @@ static struct json_object *native_params(const struct jsonrpc_request *request)
 	struct json_object *params = json_object_new_object();
 	struct json_object *meta = mcp_meta(request);
 
-	if (params && pass_on(params, "tool", request->params, "name") &&
-		pass_on(params, "arguments", request->params, "arguments") &&
-		pass_on(params, "workspace", meta, META_WORKSPACE) &&
-		pass_on(params, "options", meta, META_OPTIONS) && pass_key(params, meta))
+	if (params && pass_on_mcp_param(params, "tool", request->params, "name") &&
+		pass_on_mcp_param(params, "arguments", request->params, "arguments") &&
+		pass_on_mcp_param(params, "workspace", meta, META_WORKSPACE) &&
+		pass_on_mcp_param(params, "options", meta, META_OPTIONS) && pass_key(params, meta))
 		return params;
 	json_object_put(params);
 	return NULL;

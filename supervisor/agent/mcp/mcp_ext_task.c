@@ -152,7 +152,7 @@ static void on_timer(void *context)
 }
 
 /* Keeps @observation, if there is room. Returns as mcp_result_keep(). */
-static int keep(struct mcp_ext_task *task, const struct observation *observation)
+static int keep_mcp_task(struct mcp_ext_task *task, const struct observation *observation)
 {
 	struct evbuffer *buffer = mcp_result_write(&task->reply, observation);
 	int r = mcp_result_keep(&task->result, buffer, sizeof(*task));
@@ -173,8 +173,8 @@ static void keep_result(struct mcp_ext_task *task, const struct observation *obs
 	if (observation->io)
 		answer_room_cut(observation->io, task->reply.form->reader, room);
 	if (!answer_room_fits(observation, task->reply.form->reader, room) ||
-		keep(task, observation) < 0)
-		(void)keep(task, &untold);
+		keep_mcp_task(task, observation) < 0)
+		(void)keep_mcp_task(task, &untold);
 }
 
 /* How long a result is kept, as the end of a session is: but a client has time to fetch it. */

@@ -205,7 +205,7 @@ static void on_record_ended(void *context, int error, struct journal_place place
 	keys_turn_if_worth(keys);
 }
 
-static int hold(struct key *key, const struct key_result *result)
+static int hold_key_result(struct key *key, const struct key_result *result)
 {
 	struct key_result held = *result;
 	size_t len = held.json.len, all = len + held.model.len;
@@ -228,7 +228,7 @@ void key_end(struct key *key, const struct key_result *result)
 	key_happen(key, KEY_END);
 	key->time_ms = (uint64_t)clock_unix_ms();
 	key_set_ageing(key, true);
-	if (hold(key, result) == 0) {
+	if (hold_key_result(key, result) == 0) {
 		write_record(key, JOURNAL_END, NULL, on_record_ended);
 	} else {
 		key_happen(key, KEY_FAILED);

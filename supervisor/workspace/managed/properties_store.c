@@ -94,7 +94,7 @@ int properties_load(
 	return directory == -ENOENT ? 0 : directory;
 }
 
-static int write_all(int fd, struct evbuffer *text)
+static int write_properties(int fd, struct evbuffer *text)
 {
 	while (evbuffer_get_length(text) > 0)
 		if (evbuffer_write(text, fd) < 0)
@@ -118,7 +118,7 @@ static int write_file(int directory, const char *name, const struct properties *
 	if (r == 0) {
 		fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			0600);
-		r = fd < 0 ? -errno : write_all(fd, text);
+		r = fd < 0 ? -errno : write_properties(fd, text);
 	}
 	evbuffer_free(text);
 	return r;

@@ -163,7 +163,8 @@ static struct text next(struct path_walk *walk, bool *ret_from_argument)
 	return component;
 }
 
-static enum tool_error step(struct path_walk *walk, struct text component, bool from_argument)
+static enum tool_error step_path_walk(
+	struct path_walk *walk, struct text component, bool from_argument)
 {
 	if (text_equal(component, TEXT_LITERAL(".")))
 		return TOOL_OK;
@@ -203,7 +204,7 @@ enum tool_error path_walk(int root, struct text visible, const char *relative,
 
 		if (component.len == 0)
 			break;
-		error = step(walk, component, from_argument);
+		error = step_path_walk(walk, component, from_argument);
 	}
 	return error;
 }

@@ -65,7 +65,7 @@ int giver_become_owner(bool drops_groups, const int *kept, size_t n)
 	return confine_keep_capabilities(kept, n);
 }
 
-static void give(struct giver_child *child, char what)
+static void give_mount(struct giver_child *child, char what)
 {
 	struct answer answer = {.step = "give a mount"};
 	int tree = -1;
@@ -94,7 +94,7 @@ static _Noreturn void be_giver(struct giver_child *child)
 	if (send_answer(child->socket, &answer, -1) < 0 || answer.error < 0)
 		_exit(1);
 	while (recv(child->socket, &byte, 1, 0) == 1)
-		give(child, byte);
+		give_mount(child, byte);
 	_exit(0);
 }
 

@@ -231,7 +231,7 @@ static const struct setup_step steps[] = {
 	{"keep CAP_SYS_ADMIN only", keep_sys_admin_only},
 };
 
-static int give(struct giver_child *child, char what, int *ret_tree)
+static int give_overlay(struct giver_child *child, char what, int *ret_tree)
 {
 	const struct mounter *mounter = (const struct mounter *)child;
 
@@ -250,7 +250,7 @@ int overlay_mounter_start(const struct overlay_mounter_start *start, struct give
 			.name = "cloister-layers",
 			.steps = steps,
 			.n_steps = ARRAY_SIZE(steps),
-			.give = give},
+			.give = give_overlay},
 		.start = start,
 		.base = start->base,
 		.layers = start->layers,

@@ -204,7 +204,7 @@ static int merge_entry(struct work *work, const char *name, bool in_high)
 	return -errno;
 }
 
-static int step(struct work *work)
+static int step_layer_merge(struct work *work)
 {
 	struct level *level = &work->levels[work->depth - 1];
 	bool in_high = !level->high_is_read;
@@ -239,7 +239,7 @@ int layer_merge(int low, int high, int to)
 	}
 	r = enter_merge_level(work, high, low, ".", root, false);
 	while (r == 0 && work->depth > 0)
-		r = step(work);
+		r = step_layer_merge(work);
 	while (work->depth > 0)
 		close_level(work);
 	return r;

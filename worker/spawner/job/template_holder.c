@@ -90,7 +90,7 @@ static int halve(int mount)
 	return mount_resize_tmpfs(mount, taken + (size_of(&status) - taken) / 2);
 }
 
-static int give(struct giver_child *child, char what, int *ret_tree)
+static int give_held_template(struct giver_child *child, char what, int *ret_tree)
 {
 	const struct holder *holder = (const struct holder *)child;
 
@@ -112,7 +112,7 @@ int template_holder_start(const struct template_holder_start *start, struct give
 	struct holder holder = {.child = {.name = "cloister-memory",
 					.steps = steps,
 					.n_steps = ARRAY_SIZE(steps),
-					.give = give},
+					.give = give_held_template},
 		.start = start,
 		.mount = -1};
 

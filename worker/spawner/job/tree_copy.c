@@ -117,7 +117,7 @@ static int finish_copied_directory(struct work *work, int from, int to, const st
 
 /* Regular files. */
 
-static int write_all(int to, const char *data, size_t size, off_t offset)
+static int write_copied_data(int to, const char *data, size_t size, off_t offset)
 {
 	while (size > 0) {
 		ssize_t n = pwrite(to, data, size, offset);
@@ -144,7 +144,7 @@ static int copy_piece(struct work *work, int from, int to, off_t begin, off_t en
 			return n < 0 ? -errno : 0;
 		r = add_bytes(work, (uint64_t)n);
 		if (r == 0)
-			r = write_all(to, work->piece, (size_t)n, begin);
+			r = write_copied_data(to, work->piece, (size_t)n, begin);
 		if (r < 0)
 			return r;
 		begin += n;
@@ -373,7 +373,7 @@ static int leave_copied_directory(struct work *work)
 	return r;
 }
 
-static int step(struct work *work)
+static int step_tree_copy(struct work *work)
 {
 	const struct dirent *entry;
 
@@ -401,7 +401,7 @@ int tree_copy(const struct tree_copy *copy)
 	work->to_memory = copy->to_memory;
 	r = enter_copied_directory(work, copy->from, ".", to);
 	while (r == 0 && work->depth > 0)
-		r = step(work);
+		r = step_tree_copy(work);
 	close_fd(&work->links);
 	while (work->depth > 0)
 		close_level(work);
