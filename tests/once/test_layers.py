@@ -134,6 +134,32 @@ def test_a_crowded_folder_is_found(tmp_path):
     assert crowded(tmp_path) == ["worker/x"]
 
 
+PRODUCT = ("common", "json", "libcloister", "client", "gate", "egress", "worker", "quota", "probe", "supervisor")
+
+
+def unnamed(root):
+    """Returns the .c files of the product that their folder's README does not name."""
+    found = []
+    for folder in PRODUCT:
+        for path in sorted((root / folder).rglob("*.c")):
+            readme = path.with_name("README")
+            if not readme.exists() or path.stem not in re.findall(r"[\w-]+", readme.read_text()):
+                found.append(str(path.relative_to(root)))
+    return found
+
+
+def test_each_folder_says_which_file_has_which_subject():
+    assert unnamed(ROOT) == []
+
+
+def test_a_file_without_a_subject_is_found(tmp_path):
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "json_read.c").touch()
+    assert unnamed(tmp_path) == ["json/json_read.c"]
+    (tmp_path / "json" / "README").write_text("  json_read  values\n")
+    assert unnamed(tmp_path) == []
+
+
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 EVENT_ADD = re.compile(r"\b(?:event_add|evsignal_add|evtimer_add)\s*\(")
 CHECKED = re.compile(r"\w+\s*\([^;{}]*?\)\s*<\s*0")
