@@ -173,6 +173,8 @@ static struct config *own_user(const struct daemon *daemon)
 			exit(1);
 	if (config && daemon->options.has_tools)
 		config->tenants[0]->tools = daemon->options.tools;
+	if (config && daemon->options.spare_cells >= 0)
+		config->host.spare_cells = (uint64_t)daemon->options.spare_cells;
 	return config;
 }
 

@@ -190,10 +190,12 @@ static int start_service(struct gate *gate, const struct invocation *invocation)
 	static char state[] = "--state-dir", socket[] = "--control-socket", tools[] = "--tools",
 		    offered[] = MODELS_TOOLS, readonly[] = "--readonly-path",
 		    allow[] = "--allow-net", private[] = "--allow-private-net";
+	/* Unlike a person, a program opens one workspace after the other. */
+	static char spares[] = "--spare-cells=2";
 	char program[PATH_MAX], control[PATH_MAX];
-	char *argv[8 + 2 * LIMIT_READONLY_PATHS + 4 * LIMIT_ALLOW_NET] = {
-		program, state, gate->state, socket, control, tools, offered};
-	char **next = argv + 7;
+	char *argv[9 + 2 * LIMIT_READONLY_PATHS + 4 * LIMIT_ALLOW_NET] = {
+		program, state, gate->state, socket, control, tools, offered, spares};
+	char **next = argv + 8;
 	int fds[] = {gate->agent, gate->control};
 	int r = program_find("cloisterd", program);
 

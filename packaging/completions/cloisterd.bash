@@ -43,7 +43,7 @@ _cloisterd()
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$cur") ;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -W "--config= --check --doctor --agent-socket= --control-socket= --state-dir= \
-			--take-over --if-replaced --detach --user= --connection-fd=3 --only-root= --readonly-path= --allow-net= --allow-private-net= --tools= --env= --help --version" -- "$cur")
+			--take-over --if-replaced --detach --user= --connection-fd=3 --only-root= --readonly-path= --allow-net= --allow-private-net= --tools= --env= --spare-cells= --help --version" -- "$cur")
 		[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 		;;
 	esac

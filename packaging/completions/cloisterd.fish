@@ -17,6 +17,7 @@ complete -c cloisterd -l only-root -x -d 'The one directory to open, DEV:INO:UID
 complete -c cloisterd -l env -x -d 'A variable of commands'
 complete -c cloisterd -l tools -x -a 'basic edit patch sessions' -d 'The tools that models are offered'
 complete -c cloisterd -l allow-net -x -d 'A host that commands may connect to'
+complete -c cloisterd -l spare-cells -x -d 'Sets of workspace processes that are started in advance'
 complete -c cloisterd -l allow-private-net -x -d 'A private network in which such hosts may be'
 complete -c cloisterd -l readonly-path -r -F -d 'A directory or file that commands may read'
 complete -c cloisterd -l help -d 'Print a summary'

@@ -22,6 +22,7 @@ static const char usage[] =
 	"                 [--control-socket PATH] [--readonly-path PATH]...\n"
 	"                 [--allow-net HOST[:PORT]]... [--tools LIST]\n"
 	"                 [--allow-private-net CIDR]... [--env NAME=VALUE]...\n"
+	"                 [--spare-cells NUMBER]\n"
 	"                 [--take-over [--if-replaced] [--detach]]\n"
 	"       cloisterd --config FILE --check\n"
 	"       cloisterd --doctor [--config FILE] [--user NAME]\n"
@@ -59,6 +60,7 @@ static const char usage[] =
 	"                        with --allow-net: as egress_private; may be given several times\n"
 	"  --env NAME=VALUE      without --config: a variable of commands; may be given several times\n"
 	"  --tools LIST          without --config: which tools models are offered, as the key tools\n"
+	"  --spare-cells NUMBER  without --config: as the key spare_cells; default: 0\n"
 	"  --take-over           serve in the place of the cloisterd that uses the state directory,\n"
 	"                        which ends when what runs there has ended, or after retire_time\n"
 	"  --if-replaced         with --take-over: do nothing, and exit with 0, if that one is the\n"
@@ -196,6 +198,16 @@ static void read_tools(struct options *options)
 	options->has_tools = true;
 }
 
+static void read_spare_cells(struct options *options)
+{
+	unsigned number;
+	char more;
+
+	if (sscanf(optarg, "%3u%c", &number, &more) != 1 || number > LIMIT_SPARE_CELLS_MAX)
+		print_and_exit(stderr, "cloisterd: --spare-cells takes a number up to 64\n", 2);
+	options->spare_cells = (int)number;
+}
+
 static void print_help(struct options *options)
 {
 	(void)options;
@@ -238,6 +250,7 @@ static const struct option_row {
 	{"allow-net", LISTED, AT(allow_net), LIMIT_ALLOW_NET, NULL},
 	{"allow-private-net", LISTED, AT(allow_private_net), LIMIT_ALLOW_NET, NULL},
 	{"tools", BORROWED, 0, 0, read_tools},
+	{"spare-cells", BORROWED, 0, 0, read_spare_cells},
 	{"env", LISTED, AT(env), LIMIT_TENANT_ENV_COUNT, NULL},
 	{"help", FLAG, 0, 0, print_help},
 	{"version", FLAG, 0, 0, print_version},
@@ -277,8 +290,11 @@ static void read_option(struct options *options, const struct option_row *row)
 void options_read(int argc, char **argv, struct options *ret_options)
 {
 	struct option known[ARRAY_SIZE(option_rows) + 1] = {0};
-	struct options options = {
-		.connection_fd = -1, .agent_fd = -1, .control_fd = -1, .egress_fd = -1};
+	struct options options = {.spare_cells = -1,
+		.connection_fd = -1,
+		.agent_fd = -1,
+		.control_fd = -1,
+		.egress_fd = -1};
 	int option;
 
 	for (size_t i = 0; i < ARRAY_SIZE(option_rows); i++)
@@ -297,8 +313,9 @@ void options_read(int argc, char **argv, struct options *ret_options)
 		(options.take_over &&
 			(options.check || options.doctor || options.connection_fd >= 0)) ||
 		(!options.take_over && (options.if_replaced || options.detach)) ||
-		(options.config && (options.readonly_paths[0] || options.allow_net[0] ||
-					   options.has_tools || options.env[0])) ||
+		(options.config &&
+			(options.readonly_paths[0] || options.allow_net[0] || options.has_tools ||
+				options.env[0] || options.spare_cells >= 0)) ||
 		(options.connection_fd < 0 && options.only_root.set) ||
 		(options.connection_fd >= 0 &&
 			(options.agent_socket || options.control_socket || options.config)))

@@ -33,6 +33,7 @@ struct options {
 	const char *allow_net[LIMIT_ALLOW_NET + 1];           /* rules, ended by NULL */
 	const char *allow_private_net[LIMIT_ALLOW_NET + 1];   /* networks, likewise */
 	const char *env[LIMIT_TENANT_ENV_COUNT + 1];          /* NAME=VALUE, ended by NULL */
+	int spare_cells;                                      /* how many, -1: by default */
 	bool has_tools;
 	uint64_t tools;                      /* that are offered (enum tool_set), if has_tools */
 	int agent_fd, control_fd, egress_fd; /* sockets passed by the service manager, or -1 */

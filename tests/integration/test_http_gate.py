@@ -241,6 +241,9 @@ def test_a_person_starts_a_gate_alone(area, tenants):
                         f"X-API-Key: {made['key']}\r\n\r\n")
         assert connection.answer().status == 101
         assert call(connection, "workspace.open", {"workspace": "w"})["kind"] == "managed"
+        control = Client(next(runtime.rglob("control.sock")), area.account.uid, area.account.gid)
+        assert procfs.eventually(lambda: "\ncloister_spare_cells 2\n" in control.call("metrics")["text"])
+        control.close()
         with acting_as(0):
             process.send_signal(signal.SIGINT)
         assert connection.is_closed()

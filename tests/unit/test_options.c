@@ -57,6 +57,11 @@ TEST(test_what_ends_it)
 		{{"--connection-fd=3", "--config", "x"}, 2},
 		{{"--connection-fd=3", "--agent-socket", "x"}, 2},
 		{{"--connection-fd=3", "--control-socket", "x"}, 2},
+		{{"--spare-cells=65"}, 2},
+		{{"--spare-cells=1x"}, 2},
+		{{"--spare-cells=-1"}, 2},
+		{{"--spare-cells=1", "--config", "x"}, 2},
+		{{"--spare-cells=64"}, -1},
 		{{"--only-root", "1:2:3"}, 2}, /* only for a private instance */
 		{{"--connection-fd=3", "--only-root", "1:2"}, 2},
 		{{"--connection-fd=3", "--only-root", "1:2:3:4"}, 2},
