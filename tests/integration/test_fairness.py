@@ -231,26 +231,6 @@ def test_the_open_files_of_a_process_are_the_tenants(limited):
     assert client.run("ulimit -Hn; ulimit -Sd")["stdout"].split() == [str(min(hard // 4, 1 << 20)), "unlimited"]
 
 
-@needs_users
-def test_a_slow_removal_delays_no_other_tenant(neighbours):
-    """The tenant's own files process removes a workspace, without a deadline. Another tenant's search does not wait for
-    it."""
-    daemon, a, b = neighbours("file_jobs = 1", queue_time="30s")
-    a.call("workspace.open", {"workspace": "slow"})
-    known = daemon.cells()
-    a.call("workspace.open", {"workspace": "last"})
-    assert a.observe("write_file", {"path": "a", "content": "b"})["success"]
-    ((_, files),) = [cell for cell in daemon.cells() if cell not in known]
-    os.kill(files, signal.SIGSTOP)
-    try:
-        removal = a.request("workspace.remove", {"workspace": "last"})
-        found = b.observe("search_files", {"pattern": "x"})
-        assert found["success"], found
-    finally:
-        os.kill(files, signal.SIGCONT)
-    assert "error" not in a.wait(removal)
-
-
 # A neighbour that floods
 
 
