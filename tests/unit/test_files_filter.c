@@ -4,7 +4,7 @@
 #include "tests/lib/unit.h"
 #include "worker/confine.h"
 #include "worker/files/file_watch.h"
-#include "worker/files/files_filter.h"
+#include "worker/files/files_confine.h"
 
 #include <linux/quota.h>
 #include <sched.h>

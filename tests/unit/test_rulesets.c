@@ -8,7 +8,7 @@
 #include "tests/lib/unit.h"
 #include "worker/commands/command_ruleset.h"
 #include "worker/confine.h"
-#include "worker/files/files_ruleset.h"
+#include "worker/files/files_confine.h"
 
 #include <sys/syscall.h>
 #include <sys/un.h>

@@ -11,7 +11,7 @@
 #include "common/wire/fixed_fds.h"
 #include "common/wire/wire_files.h"
 #include "common/wire/wire_spawner.h"
-#include "worker/files/files_filter.h"
+#include "worker/files/files_confine.h"
 #include "worker/files/files_serve.h"
 #include "worker/files/files_setup.h"
 #include "worker/setup.h"

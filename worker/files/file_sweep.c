@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Runs in a job of the files process, started when the workspace is opened and when its size is
- * asked for.
+ * Runs in a job of the files process: a sweep when the workspace is opened and when its size is
+ * asked for, a clearing before it is removed. Only a process with the workspace's id can delete its
+ * files.
  */
 #include "worker/files/file_sweep.h"
 
@@ -10,8 +11,10 @@
 #include "common/layer_stack.h"
 #include "worker/files/walk/dir_marks.h"
 #include "worker/files/walk/tree_walk.h"
+#include "worker/tree_clear.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -176,4 +179,20 @@ void file_sweep(
 		count_layers(root->layers, ret_end);
 	}
 	ret_end->lines = used_us();
+}
+
+void file_clear(const struct root *root, struct reply *reply)
+{
+	struct files_end end = {.path = TEXT_LITERAL(".")};
+	uint64_t removed = 0;
+	int r = tree_clear(root->fd, -1, &removed);
+
+	if (r == -ENOMEM)
+		reply_error(reply, TOOL_EXECUTION_ERROR, "Out of memory");
+	else if (r < 0)
+		reply_error(reply, tool_error_from_errno(-r), "%s", tool_errno_sentence(-r));
+	if (r < 0)
+		return;
+	end.count = removed;
+	reply_end(reply, &end);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/wire/wire_files.h"
+#include "worker/files/reply.h"
 #include "worker/files/walk/root_open.h"
 
 /**
@@ -13,3 +14,9 @@
  */
 void file_sweep(
 	const struct root *root, const struct files_sweep *request, struct files_end *ret_end);
+
+/**
+ * Removes everything in a managed workspace that is about to be removed. Answers with reply_end():
+ * the number of removed entries in count, or the error that stopped it.
+ */
+void file_clear(const struct root *root, struct reply *reply);

@@ -11,7 +11,6 @@
 #include "worker/files/edit/file_diff.h"
 #include "worker/files/edit/file_edit.h"
 #include "worker/files/edit/file_patch.h"
-#include "worker/files/file_clear.h"
 #include "worker/files/file_fetch.h"
 #include "worker/files/file_job.h"
 #include "worker/files/file_list.h"

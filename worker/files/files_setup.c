@@ -12,7 +12,7 @@
 #include "common/wire/fixed_fds.h"
 #include "common/wire/wire_spawner.h"
 #include "worker/confine.h"
-#include "worker/files/files_ruleset.h"
+#include "worker/files/files_confine.h"
 #include "worker/mounts.h"
 #include "worker/root_points.h"
 #include "worker/setup.h"

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Runs in the files process, once, at the end of its set-up. Jobs inherit the ruleset. */
-#include "worker/files/files_ruleset.h"
+/* Runs in the files process, once, at the end of its set-up. Jobs inherit both. */
+#include "worker/files/files_confine.h"
 
+#include "common/cleanup.h"
 #include "common/landlock.h"
+#include "files_filters.h"
+#include "worker/filter.h"
 
 /*
  * Read rights are not restricted: the kernel would check them for every file that a search opens
@@ -34,4 +37,9 @@ int files_ruleset_enforce(int root)
 	if (r == 0)
 		r = landlock_ruleset_allow(ruleset, wanted, root, ".", ALLOWED);
 	return r < 0 ? r : landlock_ruleset_enforce(ruleset);
+}
+
+int files_filter_install(void)
+{
+	return filter_install(files_allowed, ARRAY_SIZE(files_allowed));
 }
