@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs in cloisterd: kill, drain, resume and reload, for administrators. */
-#include "supervisor/control/control_act.h"
+#include "supervisor/control/control_methods.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"

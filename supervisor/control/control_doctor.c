@@ -3,7 +3,7 @@
  * Runs in cloisterd: doctor, for observers and administrators. It reports tests that were made at
  * start, before lock-down made them impossible, and what cloister-egress has tried.
  */
-#include "supervisor/control/control_doctor.h"
+#include "supervisor/control/control_methods.h"
 
 #include "common/egress/address.h"
 #include "common/limits.h"

@@ -12,16 +12,10 @@
 #include "common/limits.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
-#include "supervisor/control/control_act.h"
-#include "supervisor/control/control_doctor.h"
 #include "supervisor/control/control_events.h"
-#include "supervisor/control/control_health.h"
-#include "supervisor/control/control_look.h"
-#include "supervisor/control/control_metrics.h"
+#include "supervisor/control/control_methods.h"
 #include "supervisor/control/control_network.h"
 #include "supervisor/control/control_selftest.h"
-#include "supervisor/control/control_sessions.h"
-#include "supervisor/control/control_templates.h"
 
 static bool admits(const struct config *config, const struct peer_credentials *peer)
 {

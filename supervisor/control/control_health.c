@@ -10,6 +10,7 @@
 #include "supervisor/call/keys/keys.h"
 #include "supervisor/config/config.h"
 #include "supervisor/control/control.h"
+#include "supervisor/control/control_methods.h"
 #include "supervisor/control/health.h"
 #include "supervisor/control/metrics_text.h"
 #include "supervisor/host/headroom.h"

@@ -3,7 +3,7 @@
  * Runs in cloisterd: status, workspaces, commands, tenants and show, for observers and
  * administrators.
  */
-#include "supervisor/control/control_look.h"
+#include "supervisor/control/control_methods.h"
 
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"

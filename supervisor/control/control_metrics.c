@@ -3,7 +3,7 @@
  * Runs in cloisterd: metrics, for observers and administrators. Labels have few values: the
  * configuration names the tenants, and workspaces, users and commands are in no label.
  */
-#include "supervisor/control/control_metrics.h"
+#include "supervisor/control/control_methods.h"
 
 #include "common/cleanup.h"
 #include "supervisor/audit/audit.h"

@@ -3,7 +3,7 @@
  * Runs in cloisterd: sessions, for observers and administrators, who see that there are commands in
  * the background, and nothing of what they write.
  */
-#include "supervisor/control/control_sessions.h"
+#include "supervisor/control/control_methods.h"
 
 #include "common/limits.h"
 #include "supervisor/base/json_text.h"

@@ -3,7 +3,7 @@
  * Runs in cloisterd: templates, for observers and administrators, who see their names and nothing
  * of what is in them.
  */
-#include "supervisor/control/control_templates.h"
+#include "supervisor/control/control_methods.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"

@@ -328,11 +328,14 @@ def functions(source, end):
 
 
 def homeless(root):
-    """Returns functions that cloisterd's header X.h, or X_state.h, declares and X.c does not define."""
+    """Returns functions that cloisterd's header X.h, or X_state.h, declares and X.c does not define. The handlers that
+    X_methods.h declares for a table may be in any file of its folder."""
     found = []
     for header in sorted((root / "supervisor").rglob("*.h")):
-        source = header.with_name(header.stem.removesuffix("_state") + ".c")
-        defined = functions(source.read_text(), "{") if source.exists() else set()
+        sources = [header.with_name(header.stem.removesuffix("_state") + ".c")]
+        if header.stem.endswith("_methods") and not sources[0].exists():
+            sources = sorted(header.parent.rglob("*.c"))
+        defined = {name for source in sources if source.exists() for name in functions(source.read_text(), "{")}
         found += [f"{header.relative_to(root)}: {name}"
                   for name in sorted(functions(header.read_text(), ";") - defined)]
     return found
