@@ -4,7 +4,7 @@
  * for each tenant with gate = yes, and so for one of them on each connection, of which it says at
  * first which. Any other client may narrow its connection in the same way.
  */
-#include "supervisor/agent/method_bind.h"
+#include "supervisor/agent/agent_methods.h"
 
 #include "common/cleanup.h"
 #include "supervisor/audit/audit.h"

@@ -4,7 +4,7 @@
  * has the deadline of the tenant's file calls, can be cancelled, and is in metrics and in the audit
  * log. The client is authenticated and hostile, and so is the files process that acts.
  */
-#include "supervisor/agent/method_file.h"
+#include "supervisor/agent/agent_methods.h"
 
 #include "common/base64.h"
 #include "common/cleanup.h"

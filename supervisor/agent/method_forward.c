@@ -5,7 +5,7 @@
  * through it. What listens is the kernel's word, so that the answer needs no other process. The
  * client is authenticated and hostile.
  */
-#include "supervisor/agent/method_forward.h"
+#include "supervisor/agent/agent_methods.h"
 
 #include "common/config/config_type.h"
 #include "common/limits.h"

@@ -4,7 +4,7 @@
  * pieces, each a slice of the loop. Of one tenant's clients one is answered at a time: what is
  * listed already takes memory that is not counted as unread.
  */
-#include "supervisor/agent/method_workspace_list.h"
+#include "supervisor/agent/agent_methods.h"
 
 #include "common/cleanup.h"
 #include "common/links.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs in cloisterd: workspace.update. The client is authenticated and hostile. */
-#include "supervisor/agent/method_workspace_update.h"
+#include "supervisor/agent/agent_methods.h"
 
 #include "common/cleanup.h"
 #include "supervisor/agent/agent_moved.h"

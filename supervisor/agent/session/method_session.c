@@ -3,7 +3,7 @@
  * Runs in cloisterd: session.start, write, end and list. The client is authenticated and
  * hostile; a session's id is no right by itself, and each request is authorized anew.
  */
-#include "supervisor/agent/session/method_session.h"
+#include "supervisor/agent/agent_methods.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"

@@ -6,7 +6,7 @@
  * answers, which are bounded, and holds up neither the command nor others. The output is hostile
  * bytes, the client is hostile too.
  */
-#include "supervisor/agent/session/method_session_attach.h"
+#include "supervisor/agent/agent_methods.h"
 
 #include "common/cleanup.h"
 #include "common/limits.h"

@@ -3,7 +3,7 @@
  * Runs in cloisterd: session.read, the output of a session from a cursor on, now or when there is
  * some (output_wait.h). The output is hostile bytes, the client is hostile too.
  */
-#include "supervisor/agent/session/method_session_read.h"
+#include "supervisor/agent/agent_methods.h"
 
 #include "common/limits.h"
 #include "supervisor/agent/session/output_chunks.h"
