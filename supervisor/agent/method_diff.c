@@ -54,19 +54,13 @@ static void answer_result(
 static void answer_diff(struct client *client, const char *id_text,
 	const struct client_reply *reply, const struct observation *observation)
 {
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct text message = observation_message(observation);
-
 	(void)reply;
 	if (!id_text)
 		return;
-	if (observation->error == TOOL_OK) {
+	if (observation->error == TOOL_OK)
 		answer_result(client, id_text, observation);
-		return;
-	}
-	(void)refusal_format(&refusal, observation->error, "%.*s", (int)message.len, message.data);
-	refusal.node = observation->node;
-	answer_refusal(client, id_text, &refusal);
+	else
+		answer_failed(client, id_text, observation);
 }
 
 /* It has no output while it runs. */

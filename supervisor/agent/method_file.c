@@ -103,8 +103,6 @@ static const struct tool *method_by_name(struct text name)
 static void answer_file_method(struct client *client, const char *id_text,
 	const struct client_reply *reply, const struct observation *observation)
 {
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	struct text message = observation_message(observation);
 	struct json_text json;
 
 	(void)reply;
@@ -114,14 +112,9 @@ static void answer_file_method(struct client *client, const char *id_text,
 		client_answer_begin(client, &json, id_text);
 		writers[method_by_name(observation->tool)->id](&json, observation);
 		client_answer_end(client, &json);
-		return;
+	} else {
+		answer_failed(client, id_text, observation);
 	}
-	(void)refusal_format(&refusal,
-		observation->error == TOOL_OK ? TOOL_EXECUTION_ERROR : observation->error, "%.*s",
-		(int)message.len, message.data);
-	refusal.node = observation->node;
-	refusal.retry_after_ms = observation->retry_after_ms;
-	answer_refusal(client, id_text, &refusal);
 }
 
 static const struct reply_form file_form = {

@@ -93,23 +93,18 @@ static void watch_event(struct client_call *call, const struct files_event *even
 static void watch_ended(struct client *client, const char *id_text,
 	const struct client_reply *reply, const struct observation *observation)
 {
-	_cleanup_(refusal_done) struct refusal refusal = {0};
-	const enum tool_error error =
-		observation->error == TOOL_OK ? TOOL_EXECUTION_ERROR : observation->error;
-	struct text message = observation_message(observation);
 	struct json_text json;
 
 	if (id_text) {
-		(void)refusal_format(&refusal, error, "%.*s", (int)message.len, message.data);
-		refusal.node = observation->node;
-		refusal.retry_after_ms = observation->retry_after_ms;
-		answer_refusal(client, id_text, &refusal);
+		answer_failed(client, id_text, observation);
 		return;
 	}
 	notification_begin(client, &json, "file.watch_ended", reply->watch);
 	json_text_put_object(&json, "error");
-	json_text_put(&json, "code", tool_error_name(error));
-	json_text_put_text(&json, "message", message);
+	json_text_put(&json, "code",
+		tool_error_name(
+			observation->error == TOOL_OK ? TOOL_EXECUTION_ERROR : observation->error));
+	json_text_put_text(&json, "message", observation_message(observation));
 	json_text_object_end(&json);
 	client_answer_end(client, &json);
 }

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/links.h"
 #include "supervisor/base/json_text.h"
+#include "supervisor/call/result/observation.h"
 #include "supervisor/call/service.h"
 #include "supervisor/connection/client_state.h"
 #include "supervisor/workspace/workspaces.h"
@@ -34,6 +35,20 @@ void answer_refused(
 	struct client *client, const char *id_text, enum tool_error error, const char *sentence)
 {
 	answer_refusal(client, id_text, &(struct refusal){.error = error, .sentence = sentence});
+}
+
+void answer_failed(
+	struct client *client, const char *id_text, const struct observation *observation)
+{
+	_cleanup_(refusal_done) struct refusal refusal = {0};
+	struct text message = observation_message(observation);
+
+	(void)refusal_format(&refusal,
+		observation->error == TOOL_OK ? TOOL_EXECUTION_ERROR : observation->error, "%.*s",
+		(int)message.len, message.data);
+	refusal.node = observation->node;
+	refusal.retry_after_ms = observation->retry_after_ms;
+	answer_refusal(client, id_text, &refusal);
 }
 
 bool agent_text_param(struct client *client, const struct jsonrpc_request *request,

@@ -10,6 +10,7 @@
 
 struct json_text;
 struct jsonrpc_request;
+struct observation;
 struct refusal;
 struct client;
 struct client_pending;
@@ -22,6 +23,10 @@ void answer_refusal(struct client *client, const char *id_text, const struct ref
 /** The same; the sentence NULL is that of @error. */
 void answer_refused(
 	struct client *client, const char *id_text, enum tool_error error, const char *sentence);
+
+/** The same for a call that has failed; without an error, whose files process lied. */
+void answer_failed(
+	struct client *client, const char *id_text, const struct observation *observation);
 
 /** As jsonrpc_string_param(); answers @request itself before it returns false. */
 bool agent_text_param(struct client *client, const struct jsonrpc_request *request,

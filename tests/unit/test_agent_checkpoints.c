@@ -54,6 +54,35 @@ static bool is_there(void **state, const char *name)
 #define DONE(number)       RESULT("1", "{\"workspace\":\"w\",\"checkpoint\":" number "}")
 #define LISTED(rows)       RESULT("1", "{\"workspace\":\"w\",\"checkpoints\":[" rows "]}")
 
+#define BUSY(ms) ERROR("1", "-32000", "*\"data\":{\"code\":\"BUSY\",\"retry_after_ms\":" ms "}")
+#define DIFF     REQUEST("1", "workspace.diff", "{}")
+
+/* workspace.diff and the methods of files say the time that the refusal has. */
+TEST(test_a_refused_diff_says_when_to_try_again)
+{
+	static const struct fake_exchange made[] = {
+		{OPEN, RESULT("1", "{*}")},
+		{CHECKPOINT("{}"), DONE("1")},
+	};
+	static const struct fake_exchange queue = {DIFF, BUSY("50")};
+	static const struct fake_exchange calls[] = {
+		{DIFF, BUSY("7000")},
+		{REQUEST("1", "file.list", "{\"path\":\".\"}"), BUSY("7000")},
+	};
+	struct fake_service *fake = *state;
+	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
+	struct tenant *tenant = fake->service.config->tenants[0];
+
+	fake_client_talk(&client, made, ARRAY_SIZE(made));
+	tenant->usage->call_us = 7000 * 1000;
+	tenant->limits.queue_length = 0;
+	fake_client_talk(&client, &queue, 1);
+	tenant->limits.calls = 0;
+	fake_client_talk(&client, calls, ARRAY_SIZE(calls));
+	assert_int_equal(fake->service.admission.refused[ADMISSION_SHORTAGE], 0);
+	fake_client_close(&client);
+}
+
 TEST(test_checkpoints_and_rollbacks)
 {
 	static const struct fake_exchange exchanges[] = {
