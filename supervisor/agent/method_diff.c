@@ -12,33 +12,17 @@
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/session/session_params.h"
 #include "supervisor/agent/tool/method_tool.h"
+#include "supervisor/agent/tool/tool_answer.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/request/call_request.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/connection/client_state.h"
 #include "supervisor/workspace/layers/workspace_layers.h"
 #include "supervisor/workspace/layers/workspace_preview.h"
 
 #include <json-c/json_object.h>
-#include <stdlib.h>
-
-void diff_write(struct json_text *json, const struct observation *observation)
-{
-	const struct files_totals *totals = observation->totals;
-
-	json_text_put_uint64(json, "since", (uint64_t)observation->args->since);
-	json_text_put_taken(json, "changes", observation->items);
-	json_text_put_uint64(json, "count", observation->files->count);
-	json_text_put_bool(json, "truncated", observation->files->truncated);
-	json_text_put_uint64(json, "added", totals->added);
-	json_text_put_uint64(json, "changed", totals->changed);
-	json_text_put_uint64(json, "deleted", totals->deleted);
-	json_text_put_uint64(json, "unread", totals->unread);
-	if (observation->args->as_patch)
-		json_text_put_uint64(json, "unpatched", totals->unpatched);
-}
 
 static void answer_result(
 	struct client *client, const char *id_text, const struct observation *observation)
@@ -46,7 +30,7 @@ static void answer_result(
 	struct json_text json;
 
 	client_answer_begin(client, &json, id_text);
-	diff_write(&json, observation);
+	observation_write_changes(&json, observation);
 	client_answer_end(client, &json);
 }
 
@@ -104,27 +88,6 @@ static enum tool_error find_checkpoint(
 	return TOOL_OK;
 }
 
-int diff_request(struct json_object *params, struct tenant *tenant, int64_t since, bool patch,
-	struct call_request *ret)
-{
-	struct json_object *arguments = json_object_new_object();
-
-	*ret = (struct call_request){.tool = &tool_diff,
-		.args = {.since = since, .as_patch = patch},
-		.path = strdup("."),
-		.params = json_object_get(params),
-		.arguments = arguments,
-		.tenant = tenant_hold(tenant)};
-	options_defaults(&ret->options);
-	if (!arguments || !ret->path) {
-		call_request_done(ret);
-		return -ENOMEM;
-	}
-	json_object_object_add(arguments, "since", json_object_new_int64(since));
-	json_object_object_add(arguments, "patch", json_object_new_boolean(patch));
-	return 0;
-}
-
 void method_workspace_diff(struct client *client, struct jsonrpc_request *request)
 {
 	struct client_reply reply = {.form = &diff_form};
@@ -153,8 +116,8 @@ void method_workspace_diff(struct client *client, struct jsonrpc_request *reques
 		agent_workspace_refused(
 			client, "workspace.diff", text_from(workspace_name(workspace)), &refusal);
 		answer_refusal(client, request->id_text, &refusal);
-	} else if (diff_request(request->params, workspace_tenant(workspace), since, patch, &call) <
-		   0) {
+	} else if (call_request_diff(
+			   request->params, workspace_tenant(workspace), since, patch, &call) < 0) {
 		answer_refused(client, request->id_text, TOOL_BUSY, "Out of memory");
 	} else {
 		/* What a preview has changed is compared before it is decided on. */

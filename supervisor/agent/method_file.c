@@ -14,6 +14,7 @@
 #include "supervisor/agent/agent_workspace.h"
 #include "supervisor/agent/method_watch.h"
 #include "supervisor/agent/tool/method_tool.h"
+#include "supervisor/agent/tool/tool_answer.h"
 #include "supervisor/agent/tool/tool_output.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/base/json_text.h"

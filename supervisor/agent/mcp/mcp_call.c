@@ -9,6 +9,7 @@
 #include "supervisor/agent/mcp/mcp_ext_task_methods.h"
 #include "supervisor/agent/mcp/mcp_progress.h"
 #include "supervisor/agent/tool/method_tool.h"
+#include "supervisor/agent/tool/tool_answer.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
 #include "supervisor/call/request/call_request.h"

@@ -13,7 +13,7 @@
 #include "supervisor/agent/session/output_wait.h"
 #include "supervisor/agent/session/session_params.h"
 #include "supervisor/agent/session/tool_session_text.h"
-#include "supervisor/agent/tool/method_tool.h"
+#include "supervisor/agent/tool/tool_answer.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"

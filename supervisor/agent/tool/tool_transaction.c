@@ -9,15 +9,14 @@
 #include "common/limits.h"
 #include "common/links.h"
 #include "supervisor/agent/method_checkpoint.h"
-#include "supervisor/agent/method_diff.h"
-#include "supervisor/agent/tool/method_tool.h"
+#include "supervisor/agent/tool/tool_answer.h"
 #include "supervisor/agent/workspace_pending.h"
 #include "supervisor/audit/audit.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/keys/key_result.h"
 #include "supervisor/call/request/call_request.h"
 #include "supervisor/call/result/model_text.h"
-#include "supervisor/call/result/observation.h"
+#include "supervisor/call/result/observation_json.h"
 #include "supervisor/call/service.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/connection/client_state.h"
@@ -222,7 +221,7 @@ static void write_diff(struct json_text *json, const struct observation *diff)
 {
 	json_text_object_begin(json);
 	if (diff->error == TOOL_OK) {
-		diff_write(json, diff);
+		observation_write_changes(json, diff);
 	} else {
 		json_text_put_object(json, "error");
 		json_text_put(json, "code", tool_error_name(diff->error));
@@ -281,7 +280,7 @@ void tool_transaction_take(struct client_call *call, const struct observation *o
 		return;
 	}
 	transaction->state = TRANSACTION_COMPARING;
-	if (diff_request(NULL, workspace_tenant(workspace), transaction->checkpoint, false,
+	if (call_request_diff(NULL, workspace_tenant(workspace), transaction->checkpoint, false,
 		    &request) < 0) {
 		answer_transaction(call->client, call->id_text, &reply, &unknown);
 		return;

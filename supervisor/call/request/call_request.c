@@ -414,6 +414,27 @@ static void drop_large(struct call_request *request)
 		json_object_object_del(options, "stdin");
 }
 
+int call_request_diff(struct json_object *params, struct tenant *tenant, int64_t since, bool patch,
+	struct call_request *ret)
+{
+	struct json_object *arguments = json_object_new_object();
+
+	*ret = (struct call_request){.tool = &tool_diff,
+		.args = {.since = since, .as_patch = patch},
+		.path = strdup("."),
+		.params = json_object_get(params),
+		.arguments = arguments,
+		.tenant = tenant_hold(tenant)};
+	options_defaults(&ret->options);
+	if (!arguments || !ret->path) {
+		call_request_done(ret);
+		return -ENOMEM;
+	}
+	json_object_object_add(arguments, "since", json_object_new_int64(since));
+	json_object_object_add(arguments, "patch", json_object_new_boolean(patch));
+	return 0;
+}
+
 void call_request_drop_encoded(struct call_request *request)
 {
 	if (request->decoded)

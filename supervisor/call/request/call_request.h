@@ -83,6 +83,13 @@ int call_request_read(struct json_object *params, size_t memory, struct text vis
 	struct tenant *tenant, uint64_t offered, enum reader reader,
 	struct call_request *ret_request, struct call_refusal *ret_refusal);
 
+/**
+ * Makes a request for what has changed since the checkpoint @since of a workspace of @tenant;
+ * @params: of the client's request, or NULL. Returns 0 or -ENOMEM.
+ */
+int call_request_diff(struct json_object *params, struct tenant *tenant, int64_t since, bool patch,
+	struct call_request *ret);
+
 /** Frees base64 that has been decoded. Call it after the audit log has read the request. */
 void call_request_drop_encoded(struct call_request *request);
 

@@ -529,6 +529,22 @@ static void write_cgroup_usage(struct json_text *json, const struct command_cgro
 	}
 }
 
+void observation_write_changes(struct json_text *json, const struct observation *observation)
+{
+	const struct files_totals *totals = observation->totals;
+
+	json_text_put_uint64(json, "since", (uint64_t)observation->args->since);
+	json_text_put_taken(json, "changes", observation->items);
+	json_text_put_uint64(json, "count", observation->files->count);
+	json_text_put_bool(json, "truncated", observation->files->truncated);
+	json_text_put_uint64(json, "added", totals->added);
+	json_text_put_uint64(json, "changed", totals->changed);
+	json_text_put_uint64(json, "deleted", totals->deleted);
+	json_text_put_uint64(json, "unread", totals->unread);
+	if (observation->args->as_patch)
+		json_text_put_uint64(json, "unpatched", totals->unpatched);
+}
+
 void observation_write_usage(struct json_text *json, const struct observation *observation)
 {
 	json_text_put_object(json, "usage");

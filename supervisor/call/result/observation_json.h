@@ -24,6 +24,9 @@ void observation_rooms(const struct observation *observation,
 /** Writes the member "diff", if it is a preview. */
 void observation_write_diff(struct json_text *json, const struct observation *observation);
 
+/** Writes the members of a diff: what has changed since a checkpoint. */
+void observation_write_changes(struct json_text *json, const struct observation *observation);
+
 /** Writes the member "usage". */
 void observation_write_usage(struct json_text *json, const struct observation *observation);
 
