@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A tool call in flight, from admission to the one observation that answers it. Only call.c changes
- * its state. A deadline, a cancel, a client that leaves and a shutdown all take the same path: the
- * call is cancelled with a cause, and the first cause counts.
+ * A tool call in flight, from admission to the one observation that answers it. Only files of call/
+ * change its state. A deadline, a cancel, a client that leaves and a shutdown all take the same
+ * path: the call is cancelled with a cause, and the first cause counts.
  *
  * A call first waits if its connection or its tenant has no room for more answers (unread.h), and
  * then to be scheduled.
@@ -127,15 +127,6 @@ void call_cancel(struct call *call, enum ended_by cause);
  * kept for it. The call still ends by itself or when it is cancelled.
  */
 void call_disown(struct call *call);
-
-/**
- * Adds input to a call with options.stdin_stream. Returns like command_input_add(), or -EINVAL for
- * any other call.
- */
-int call_add_input(struct call *call, struct text text, bool eof, char **label);
-
-/** Returns the bytes of input that the call has not taken. */
-size_t call_pending_input(const struct call *call);
 
 /** Stops or resumes reading the command's output, because the client does not or does read. */
 void call_pause_output(struct call *call);

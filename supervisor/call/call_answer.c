@@ -9,12 +9,11 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "supervisor/call/call_disk.h"
-#include "supervisor/call/call_hooks.h"
 #include "supervisor/call/call_network.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/command_io.h"
-#include "supervisor/call/keys/call_keyed.h"
-#include "supervisor/call/keys/key_result.h"
+#include "supervisor/call/keys/call_kept.h"
+#include "supervisor/call/keys/key_journal.h"
 #include "supervisor/call/request/notes.h"
 #include "supervisor/call/result/command_notes.h"
 #include "supervisor/call/result/ended_by.h"
@@ -367,7 +366,7 @@ static int end_command(struct call *call, const struct channel_frame *frame)
 	if (frame->type != COMMAND_ENDED || command_ended_get(frame->payload, &ended) < 0)
 		return -EBADMSG;
 	if (call->is_gated)
-		call_shut_gate(call);
+		key_shut_gate(call->key);
 	call_leave(call);
 	if (ended.end == COMMAND_END_TERMINATED && call->state != CALL_RUNNING) {
 		sum_up(call, &ended);
@@ -456,8 +455,6 @@ static int end_files(struct call *call, const struct channel_frame *frame)
 		(call->request.held && !call->went && end.error == TOOL_OK))
 		return -EBADMSG;
 	call_leave(call);
-	if (call_does_use(call, CALL_USES_KEY) && call_held_ended(call, (enum tool_error)end.error))
-		return 0;
 	call->made = has_made(call, &end);
 	if (call->made && call->result.dropped && call->owner.done) {
 		answer_untold(call, &end);

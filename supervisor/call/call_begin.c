@@ -10,9 +10,9 @@
 #include "common/limits.h"
 #include "common/wire/wire_commands.h"
 #include "common/wire/wire_files.h"
+#include "supervisor/call/call_answer.h"
 #include "supervisor/call/call_disk.h"
 #include "supervisor/call/call_network.h"
-#include "supervisor/call/call_state.h"
 #include "supervisor/call/call_stream.h"
 #include "supervisor/call/call_watch.h"
 #include "supervisor/call/command_input.h"
@@ -441,7 +441,11 @@ static int make_pipes(struct call *call, int ret_fds[COMMAND_FDS])
 	return r;
 }
 
-int call_begin_command(struct call *call, int gate)
+/*
+ * Sends a command to its worker. With a @gate, which it takes, the command waits there; -1: there
+ * is none. Returns 0 or -errno.
+ */
+static int begin_command(struct call *call, int gate)
 {
 	int fds[COMMAND_FDS] = {-1, -1, -1, gate};
 	int r = make_pipes(call, fds);
@@ -460,7 +464,8 @@ int call_begin_command(struct call *call, int gate)
 	return send_command(call, fds);
 }
 
-int call_begin_files(struct call *call)
+/* Sends a file call to its files process. Returns 0 or -errno. */
+static int begin_files(struct call *call)
 {
 	const struct call_request *request = &call->request;
 	int r = call_result_begin(&call->result, request);
@@ -477,4 +482,38 @@ int call_begin_files(struct call *call)
 	if (call->sent > 0)
 		service_account_sent(call->service, request->tenant->usage, (int64_t)call->sent);
 	return 0;
+}
+
+void call_run(struct call *call, int gate)
+{
+	int r = call_is_command(call) ? begin_command(call, gate) : begin_files(call);
+
+	call->state = CALL_RUNNING;
+	/* It waits for its record as long as for its turn. */
+	if (call->is_gated)
+		call_set_deadline(call, call_wait_ms(&call->request));
+	else
+		call_set_times(call);
+	call_request_drop_sent(&call->request);
+	if (r < 0) {
+		command_io_free(TAKE_PTR(call->io));
+		call_leave(call);
+		call_answer_error(call, TOOL_BUSY, strerror(-r));
+	}
+}
+
+int call_add_input(struct call *call, struct text text, bool eof, char **label)
+{
+	if (call->stream)
+		return call_stream_add(call, text, eof, label);
+	if (!call->input || !call->request.options.stdin_stream)
+		return -EINVAL;
+	return command_input_add(call->input, text, eof, label);
+}
+
+size_t call_pending_input(const struct call *call)
+{
+	if (call->stream)
+		return call_stream_pending(call);
+	return call->input ? command_input_pending(call->input) : 0;
 }

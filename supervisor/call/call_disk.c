@@ -6,7 +6,7 @@
 #include "common/limits.h"
 #include "common/wire/wire_files.h"
 #include "supervisor/base/refusal.h"
-#include "supervisor/call/call_answer.h"
+#include "supervisor/call/call_state.h"
 #include "supervisor/call/request/call_request.h"
 #include "supervisor/call/request/notes.h"
 #include "supervisor/call/result/observation.h"
@@ -90,17 +90,16 @@ bool call_disk_takes(struct call *call, uint64_t bytes)
 	       (disk.bytes <= disk.limit && bytes <= disk.limit - disk.bytes);
 }
 
-bool call_disk_refuses(struct call *call)
+bool call_disk_refuses(struct call *call, struct refusal *ret_refusal)
 {
 	const struct disk_state disk = workspace_disk(call->workspace);
-	_cleanup_(refusal_done) struct refusal refusal = {0};
 
 	if (only_frees(&call->request))
 		return false;
 	if (disk_state_is_over(&disk) && disk.hidden)
-		refusal_set(&refusal, TOOL_QUOTA_EXCEEDED, why_hidden);
+		refusal_set(ret_refusal, TOOL_QUOTA_EXCEEDED, why_hidden);
 	else if (disk_state_is_over(&disk))
-		refusal_format(&refusal, TOOL_QUOTA_EXCEEDED,
+		refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
 			"The workspace takes %llu MiB on disk%s%s, and may take %llu MiB; remove "
 			"what is not needed%s, or ask the user",
 			(unsigned long long)(disk.bytes / MIB),
@@ -111,10 +110,8 @@ bool call_disk_refuses(struct call *call)
 				      "checkpoint"
 				    : "");
 	else if (workspace_kind(call->workspace) != WORKSPACE_MANAGED ||
-		 !is_host_full(call->service, &refusal))
+		 !is_host_full(call->service, ret_refusal))
 		return false;
-	call_leave(call);
-	call_answer_error(call, refusal.error, refusal_text(&refusal));
 	return true;
 }
 

@@ -10,13 +10,14 @@ struct call;
 struct disk_state;
 struct files_end;
 struct observation;
+struct refusal;
 
 /**
  * Whether @call, which is to begin, must not write: its workspace takes more than its disk class
- * allows, or the host's disk is nearly full. It is answered then. A call that only removes or
- * renames files is never refused.
+ * allows, or the host's disk is nearly full. Then @ret_refusal says why. A call that only removes
+ * or renames files is never refused.
  */
-bool call_disk_refuses(struct call *call);
+bool call_disk_refuses(struct call *call, struct refusal *ret_refusal);
 
 /**
  * Whether a stream of @call may write @bytes more: its workspace has room for them, with what all

@@ -4,6 +4,7 @@
 
 #include "common/limits.h"
 #include "common/wire/wire_commands.h"
+#include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_state.h"
 #include "supervisor/call/command_input.h"
 #include "supervisor/call/service.h"

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The inside of a call, for call.c (its life cycle), call_answer.c (its end) and their hooks. */
+/*
+ * The inside of a call. call.c, which all files of calls use, uses them by two tables:
+ * call_acts (call_acts.c) and call_hooks (call_hooks.c).
+ */
 
 #include "common/wire/wire_commands.h"
 #include "supervisor/base/clock.h"
@@ -59,7 +62,7 @@ extern const call_act call_acts[CALL_STATES][CALL_EVENTS];
 /** The action of events that cannot occur in a state. */
 int call_impossible(struct call *call, const struct call_event_data *data);
 
-/* A feature of calls: a row of call_hooks (call_hooks.h), and a bit of call.uses. */
+/* A feature of calls: a row of call_hooks, and a bit of call.uses. */
 enum call_use {
 	CALL_USES_DISK,     /* it writes files */
 	CALL_USES_KEY,      /* options.key */
@@ -135,6 +138,46 @@ struct call {
 	int record_error; /* -errno: that could not be written in time, and it does not begin */
 };
 
+/*
+ * A feature that calls may use: a row of call_hooks. Features that a call does not use are not
+ * asked. Where an element is NULL, the row has nothing to do then.
+ */
+struct call_hook {
+	/* The call is new: returns 0 or -ENOMEM. */
+	int (*admit)(struct call *call);
+	/* Its turn has come. Returns true if the call goes on later, or was answered and freed. */
+	bool (*begin)(struct call *call);
+	/*
+	 * Its process has sent a frame. Returns CALL_FRAME_OF_ANOTHER, or 0 or -EBADMSG. May free
+	 * the call.
+	 */
+	int (*frame)(struct call *call, const struct channel_frame *frame);
+	/* Its client reads again. */
+	void (*resume)(struct call *call);
+	/* Its client cancels it. Returns true if it goes on for others. */
+	bool (*goes_on)(struct call *call);
+	/* It is over, and is answered next. */
+	void (*end)(struct call *call);
+	void (*free)(struct call *call);
+};
+
+#define CALL_FRAME_OF_ANOTHER 1
+
+/* In the order in which they speak. */
+extern const struct call_hook call_hooks[CALL_USES];
+
+/** Removes the first row from @uses, which is not 0, and returns it. */
+static inline const struct call_hook *call_hook_take(unsigned *uses)
+{
+	const struct call_hook *hook = &call_hooks[__builtin_ctz(*uses)];
+
+	*uses &= *uses - 1;
+	return hook;
+}
+
+/** Returns the bits of the features that a call of @request uses from its beginning. */
+unsigned call_uses_of(const struct call_request *request);
+
 static inline bool call_is_command(const struct call *call)
 {
 	return call->request.tool->id == TOOL_RUN_COMMAND;
@@ -170,9 +213,6 @@ static inline int64_t call_key_horizon(const struct call *call)
 					      : 0;
 }
 
-/** Sends the request to its process, with a @gate for a command, which it takes. */
-void call_run(struct call *call, int gate);
-
 /** Sets the timers of a call that runs and waits for nothing. */
 void call_set_times(struct call *call);
 
@@ -184,6 +224,12 @@ void call_recorded(struct call *call, int error);
 
 /** Gives it an entry in its workspace, where it waits for its turn. */
 void call_enter(struct call *call);
+
+/** Returns how long the call may wait in a queue, in milliseconds. */
+int64_t call_wait_ms(const struct call_request *request);
+
+/** Notes whether it has an entry in its workspace. */
+void call_set_entered(struct call *call, bool entered);
 
 /** Takes its entry out of its workspace, if it has one. */
 void call_leave(struct call *call);

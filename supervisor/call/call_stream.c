@@ -9,7 +9,7 @@
 #include "common/limits.h"
 #include "common/wire/wire_files.h"
 #include "supervisor/call/call_disk.h"
-#include "supervisor/call/call_hooks.h"
+#include "supervisor/call/call_state.h"
 #include "supervisor/call/service.h"
 #include "supervisor/workspace/workspace_disk.h"
 

@@ -8,7 +8,7 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/wire/wire_files.h"
-#include "supervisor/call/call_hooks.h"
+#include "supervisor/call/call_state.h"
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>

@@ -9,6 +9,7 @@
 #include "supervisor/base/clock.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_info.h"
 #include "supervisor/call/call_session.h"
 #include "supervisor/config/tenant.h"

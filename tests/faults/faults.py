@@ -14,5 +14,5 @@ FAULTS = {
                       "[KEY_LEAVE] = NEVER, [KEY_START] = KEY_GONE, [KEY_EXPIRE] = KEY_GONE"),
     "writable-root": ("worker/commands/worker_setup.c", '\t{"make the root read-only", root_make_read_only},\n', ""),
     "full-bounding-set": ("worker/commands/worker_setup.c", '\t{"empty the capability bounding set", setup_empty_bounding_set},\n', ""),
-    "no-deadline": ("supervisor/call/call.c", "[CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = reach_deadline", "[CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = stay"),
+    "no-deadline": ("supervisor/call/call_acts.c", "[CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = reach_deadline", "[CALL_CANCEL] = ask_to_end, [CALL_OVERDUE] = stay"),
 }

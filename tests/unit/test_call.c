@@ -5,7 +5,6 @@
  * the workspace and controls the clock. */
 #include "supervisor/call/call_state.h"
 
-#include "supervisor/call/call_hooks.h"
 #include "supervisor/call/call_session.h"
 #include "tests/lib/call_fixture.h"
 #include "tests/lib/unit.h"

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How a call ended, as its answer reports it: the cause, the frames of its process, its output, and
  * the memory for the answer. */
+#include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_state.h"
 
 #include "supervisor/call/call_info.h"

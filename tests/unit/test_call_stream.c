@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The life of file.read and file.write: what they ask for, what a files process that lies can do,
  * and a client that stops. */
+#include "supervisor/call/call_begin.h"
 #include "supervisor/call/call_state.h"
 
 #include "common/limits.h"

@@ -13,6 +13,7 @@
 #include "supervisor/agent/session/session_params.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/call/call.h"
+#include "supervisor/call/call_begin.h"
 #include "supervisor/connection/client_payload.h"
 #include "supervisor/connection/client_state.h"
 

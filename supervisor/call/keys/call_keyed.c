@@ -9,16 +9,14 @@
 
 #include "common/cleanup.h"
 #include "common/limits.h"
-#include "common/utf8.h"
 #include "common/wire/wire_files.h"
 #include "supervisor/call/call_answer.h"
-#include "supervisor/call/call_hooks.h"
+#include "supervisor/call/call_begin.h"
 #include "supervisor/call/command_io.h"
 #include "supervisor/call/keys/key_change.h"
 #include "supervisor/call/keys/key_gate.h"
 #include "supervisor/call/keys/key_journal.h"
 #include "supervisor/call/keys/keys.h"
-#include "supervisor/call/result/model_text.h"
 #include "supervisor/call/result/observation.h"
 #include "supervisor/call/result/patch_result.h"
 #include "supervisor/call/service.h"
@@ -27,7 +25,6 @@
 #include "supervisor/workspace/workspace.h"
 
 #include <errno.h>
-#include <event2/buffer.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -91,13 +88,16 @@ void call_hand_over(struct call *call, const struct call_owner *owner)
 	leave_connection(call);
 }
 
-void call_cancel_by_owner(struct call *call)
+bool call_goes_on(struct call *call)
 {
 	struct call_owner owner = call->owner;
 
+	if (TAILQ_EMPTY(&call->joined))
+		return false;
 	leave_behind(call);
 	if (owner.done)
 		call_answer_owner(call, &owner);
+	return true;
 }
 
 void call_lose_client(struct call *call)
@@ -154,15 +154,10 @@ int call_take_key(struct call *call)
 	return call->key ? 0 : -ENOMEM;
 }
 
-void call_shut_gate(struct call *call)
+void call_end_keyed(struct call *call)
 {
 	if (call->is_gated)
 		key_shut_gate(call->key);
-}
-
-void call_end_keyed(struct call *call)
-{
-	call_shut_gate(call);
 }
 
 void call_free_keyed(struct call *call)
@@ -333,12 +328,16 @@ static void resolve(struct call *call, const struct key_change *change)
 		answer_unknown(call, change);
 }
 
-int call_held_told(struct call *call, const struct channel_frame *frame)
+void call_held_lost(struct call *call)
+{
+	if (to_resolve(call))
+		patch_result_free(TAKE_PTR(call->result.patch));
+}
+
+static int held_told(struct call *call, const struct channel_frame *frame)
 {
 	struct files_held held;
 
-	if (call_is_command(call) || frame->type != FILES_HELD)
-		return CALL_FRAME_OF_ANOTHER;
 	if (!call->request.held || call->held || files_held_get(frame->payload, &held) < 0)
 		return -EBADMSG;
 	call->held = call->result.patch ? patch_result_change(call->result.patch)
@@ -358,13 +357,11 @@ int call_held_told(struct call *call, const struct channel_frame *frame)
 	return 0;
 }
 
-void call_held_lost(struct call *call)
-{
-	if (to_resolve(call))
-		patch_result_free(TAKE_PTR(call->result.patch));
-}
-
-bool call_held_ended(struct call *call, enum tool_error error)
+/*
+ * The files process has ended @call with @error before anything was changed. If the call had to
+ * find out the fate of an earlier one, and has done so or cannot, answers it and returns true.
+ */
+static bool held_ended(struct call *call, enum tool_error error)
 {
 	const struct key_change *change = to_resolve(call);
 	unsigned found = 0;
@@ -385,115 +382,22 @@ bool call_held_ended(struct call *call, enum tool_error error)
 	return true;
 }
 
-#define FRAME_BYTES  (4 * KIB) /* of a file call's observation besides its items */
-#define STREAM_LEAST 256       /* with so little of each stream, every result fits */
-
-static size_t length_of(struct evbuffer *buffer)
+/* The process says that nothing has been changed, and the end of an earlier call was lost. */
+static int held_end(struct call *call, const struct channel_frame *frame)
 {
-	return buffer ? evbuffer_get_length(buffer) : 0;
+	struct files_end end;
+
+	if (files_end_get(frame->payload, &end) < 0 || (call->request.held && end.error == TOOL_OK))
+		return -EBADMSG;
+	call_leave(call);
+	return held_ended(call, (enum tool_error)end.error) ? 0 : CALL_FRAME_OF_ANOTHER;
 }
 
-/* Copies @buffer, which may be NULL. Returns false if memory is out. */
-static bool copy_kept_output(struct evbuffer *buffer, struct evbuffer **ret)
+int call_held_told(struct call *call, const struct channel_frame *frame)
 {
-	const size_t len = length_of(buffer);
-	const unsigned char *data = len > 0 ? evbuffer_pullup(buffer, -1) : NULL;
-
-	if (!buffer)
-		return true;
-	*ret = evbuffer_new();
-	return *ret && (len == 0 || (data && evbuffer_add(*ret, data, len) == 0));
-}
-
-void call_kept_copy(
-	struct call_kept *kept, const struct call *call, const struct observation *observation)
-{
-	const size_t most = LIMIT_KEY_RESULT_BYTES - FRAME_BYTES;
-
-	*kept = (struct call_kept){.wanted = call->key || !TAILQ_EMPTY(&call->joined)};
-	if (!kept->wanted)
-		return;
-	/* An image is not kept: asked for again, it is read again. */
-	kept->too_large = observation->image || length_of(observation->items) > most ||
-			  length_of(observation->text) > most ||
-			  !copy_kept_output(observation->items, &kept->items) ||
-			  !copy_kept_output(observation->text, &kept->text) ||
-			  !copy_kept_output(observation->data, &kept->data);
-}
-
-static void kept_done(struct call_kept *kept)
-{
-	if (kept->items)
-		evbuffer_free(kept->items);
-	if (kept->text)
-		evbuffer_free(kept->text);
-	if (kept->data)
-		evbuffer_free(kept->data);
-	*kept = (struct call_kept){0};
-}
-
-/*
- * Writes the result. Of a command's output head and tail are kept, as much as fits; its answer has
- * been sent.
- */
-static int write_result(
-	struct call *call, const struct observation *observation, struct key_result *ret)
-{
-	size_t bytes = LIMIT_KEY_RESULT_BYTES / 2;
-	int r = model_text_keep(observation, LIMIT_KEY_RESULT_BYTES, ret);
-
-	for (; r == -EMSGSIZE && call->io && bytes >= STREAM_LEAST; bytes /= 2) {
-		command_io_shrink(call->io, bytes);
-		r = model_text_keep(observation, LIMIT_KEY_RESULT_BYTES, ret);
-	}
-	return r;
-}
-
-/* Whether the call left its key free: nothing of it was begun, or it would be the same again. */
-static bool is_as_new(const struct call_kept *kept, const struct call *call, enum call_state before,
-	const struct observation *observation, int written)
-{
-	bool begun = before != CALL_WAITING && before != CALL_RECORDING &&
-		     (!call_is_command(call) || call->io) && (!call->request.held || call->went);
-
-	return !begun || call->is_gated || call->record_error < 0 ||
-	       (observation->error == TOOL_BUSY && !call->made) ||
-	       (!call_has_effects(call) && (kept->too_large || written < 0));
-}
-
-void call_kept_end(struct call_kept *kept, struct call *call, enum call_state before,
-	const struct observation *observation, struct observation *ret_observation,
-	struct key_result *ret_result)
-{
-	struct tool_args args = call->request.args;
-	struct observation copy = *observation;
-	int r;
-
-	args.command = utf8_cut(args.command, LIMIT_KEY_COMMAND_BYTES);
-	copy.args = &args;
-	copy.items = kept->items;
-	copy.text = kept->text;
-	copy.data = kept->data;
-	copy.image = NULL;
-	copy.key_horizon_ms = 0;
-	*ret_result = (struct key_result){0};
-	r = kept->too_large ? -EMSGSIZE : write_result(call, &copy, ret_result);
-	if (!call->key)
-		;
-	else if (is_as_new(kept, call, before, observation, r))
-		key_leave(call->key);
-	else if (r < 0 || (call->request.held && call->lost))
-		key_lose(call->key);
-	else
-		key_end(call->key, ret_result);
-	call->key = NULL;
-	*ret_observation = (struct observation){.error = observation->error};
-	if (r == 0)
-		ret_observation->kept = ret_result;
-	else
-		*ret_observation = (struct observation){.error = TOOL_BUSY,
-			.message =
-				TEXT_LITERAL("The result of the call that this one had joined is "
-					     "too large to be given twice; try again")};
-	kept_done(kept);
+	if (call_is_command(call))
+		return CALL_FRAME_OF_ANOTHER;
+	if (frame->type == FILES_END && to_resolve(call))
+		return held_end(call, frame);
+	return frame->type == FILES_HELD ? held_told(call, frame) : CALL_FRAME_OF_ANOTHER;
 }
