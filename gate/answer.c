@@ -158,8 +158,3 @@ int gate_socket_fd(const struct gate_socket *socket)
 {
 	return socket->fd;
 }
-
-bool gate_socket_is_tls(const struct gate_socket *socket)
-{
-	return socket->fd != socket->request->conn->fd;
-}

@@ -58,9 +58,8 @@ static void on_taken(struct gate_socket *socket, struct text first, void *contex
 	struct tunnel *tunnel = context;
 
 	tunnel->client = socket;
-	tunnel->relay =
-		gate_relay_new(gate_request_gate(tunnel->request)->base, gate_socket_fd(socket),
-			tunnel->agent, gate_socket_is_tls(socket), on_relayed, tunnel);
+	tunnel->relay = gate_relay_new(gate_request_gate(tunnel->request)->base,
+		gate_socket_fd(socket), tunnel->agent, on_relayed, tunnel);
 	if (!tunnel->relay || gate_relay_send(tunnel->relay, first) < 0)
 		end_tunnel(tunnel);
 }

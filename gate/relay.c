@@ -26,7 +26,6 @@ struct flow {
 
 struct gate_relay {
 	struct flow flows[2];
-	bool ends_with_b;
 	void (*ended)(void *context);
 	void *context;
 };
@@ -74,8 +73,7 @@ static void go_on(struct flow *flow, bool reads)
 	struct gate_relay *relay = flow->relay;
 	int r = move(flow, reads);
 
-	if (r == 0 &&
-		!(relay->flows[1].is_done && (relay->flows[0].is_done || relay->ends_with_b))) {
+	if (r == 0 && !(relay->flows[0].is_done && relay->flows[1].is_done)) {
 		await(flow);
 		return;
 	}
@@ -108,14 +106,13 @@ static int flow_begin(
 	return 0;
 }
 
-struct gate_relay *gate_relay_new(struct event_base *base, int a, int b, bool ends_with_b,
-	void (*ended)(void *context), void *context)
+struct gate_relay *gate_relay_new(
+	struct event_base *base, int a, int b, void (*ended)(void *context), void *context)
 {
 	struct gate_relay *relay = calloc(1, sizeof(*relay));
 
 	if (!relay)
 		return NULL;
-	relay->ends_with_b = ends_with_b;
 	relay->ended = ended;
 	relay->context = context;
 	if (flow_begin(&relay->flows[0], relay, base, a, b) < 0 ||

@@ -13,11 +13,10 @@ struct gate_relay;
 /**
  * Relays between the non-blocking stream sockets @a and @b, which stay the caller's. The end of one
  * direction is passed on by shutdown(2). @ended is called once, when both have said all, or one is
- * gone, or with @ends_with_b when all of @b has been passed on; it frees the relay. Returns NULL if
- * memory is out.
+ * gone; it frees the relay. Returns NULL if memory is out.
  */
-struct gate_relay *gate_relay_new(struct event_base *base, int a, int b, bool ends_with_b,
-	void (*ended)(void *context), void *context);
+struct gate_relay *gate_relay_new(
+	struct event_base *base, int a, int b, void (*ended)(void *context), void *context);
 
 /** Sends @data to @b, before what comes from @a. Returns 0 or -ENOMEM. */
 int gate_relay_send(struct gate_relay *relay, struct text data);

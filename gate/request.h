@@ -129,6 +129,4 @@ void gate_answer_upgrade(struct gate_request *request, const char *protocol,
 	void (*lost)(struct gate_socket *socket, void *context), void *context);
 /** The descriptor, non-blocking; it stays the gate's. */
 int gate_socket_fd(const struct gate_socket *socket);
-/** Whether the client speaks TLS. */
-bool gate_socket_is_tls(const struct gate_socket *socket);
 void gate_socket_close(struct gate_socket *socket);

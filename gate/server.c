@@ -566,7 +566,7 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
 	if (why != MHD_REQUEST_TERMINATED_COMPLETED_OK)
 		request->lost = true;
 	event_del(&request->gone);
-	if (request->socket.handle && gate_socket_is_tls(&request->socket))
+	if (request->socket.handle && request->socket.fd != request->conn->fd)
 		request->conn->daemon->n_closing--;
 	if (request->on_end)
 		request->on_end(request);

@@ -282,8 +282,8 @@ static void on_taken(struct gate_socket *socket, struct text first, void *contex
 	size_t len = evbuffer_get_length(exchange->early);
 
 	exchange->client = socket;
-	exchange->relay = gate_relay_new(exchange->gate->base, gate_socket_fd(socket), exchange->fd,
-		gate_socket_is_tls(socket), on_relayed, exchange);
+	exchange->relay = gate_relay_new(
+		exchange->gate->base, gate_socket_fd(socket), exchange->fd, on_relayed, exchange);
 	if (!exchange->relay || gate_relay_send(exchange->relay, first) < 0 ||
 		gate_relay_answer(exchange->relay,
 			(struct text){(const char *)evbuffer_pullup(exchange->early, -1), len}) < 0)
