@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 struct gate_request;
+struct op;
 
 /* A body of any length, which the route streams. */
 #define GATE_BODY_STREAM UINT64_MAX
@@ -27,6 +28,10 @@ struct gate_route {
 	bool loopback; /* only for clients of this host; for others there is no such path */
 	/* A workspace's server answers: it says itself which pages may read the answer, and how. */
 	bool relayed;
+	/* For the begin functions of E2B's faces: when the body has come, find(), unless it is
+	 * NULL, finds what the request names, and then act() is called (e2b/op.h). */
+	void (*find)(struct op *op);
+	void (*act)(struct op *op);
 };
 
 struct gate_face {

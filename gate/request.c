@@ -47,6 +47,11 @@ const char *gate_request_host(const struct gate_request *request)
 	return request->host.text;
 }
 
+const struct gate_route *gate_request_route(const struct gate_request *request)
+{
+	return request->route;
+}
+
 const char *gate_request_segment(const struct gate_request *request, const char *name)
 {
 	return gate_segments_find(&request->segments, name);

@@ -17,6 +17,7 @@ struct gate_identity;
 struct gate_key;
 struct gate_peer;
 struct gate_request;
+struct gate_route;
 struct json_object;
 
 struct gate *gate_request_gate(const struct gate_request *request);
@@ -33,6 +34,8 @@ const char *gate_request_host(const struct gate_request *request);
 const char *gate_request_segment(const struct gate_request *request, const char *name);
 /** The first value of the parameter @name of the query, decoded. NULL: there is none. */
 const char *gate_request_query(struct gate_request *request, const char *name);
+/** The route that was found for it. */
+const struct gate_route *gate_request_route(const struct gate_request *request);
 /** The first header @name, in any case. NULL: there is none. */
 const char *gate_request_header(const struct gate_request *request, const char *name);
 /** The head, all of whose fields were checked. */

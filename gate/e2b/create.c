@@ -260,7 +260,7 @@ static void fork_template(struct op *op)
 	op_ask(op, "workspace.fork", params, forked);
 }
 
-static void create(struct op *op)
+void sandbox_create(struct op *op)
 {
 	const struct gate_identity *identity = gate_request_identity(op->request);
 	struct creation *creation = calloc(1, sizeof(*creation));
@@ -280,19 +280,12 @@ static void create(struct op *op)
 		op_no_memory(op);
 		return;
 	}
-	if (!put_labels(op, creation) || network_read(op, &creation->network) < 0)
+	if (!put_labels(op, creation) ||
+		network_read(op, json_member_of(op->body, "network"), &creation->network) < 0)
 		return;
 	if (creation->network)
 		json_put_text(creation->labels, FACTS_ALLOW,
 			text_from(json_object_to_json_string_ext(
 				creation->network, JSON_C_TO_STRING_PLAIN)));
 	fork_template(op);
-}
-
-void sandbox_create(struct gate_request *request)
-{
-	struct op *op = own_op(request);
-
-	if (op)
-		op_collect(op, create);
 }

@@ -58,29 +58,38 @@ static void find_data_target(struct op *op, void (*then)(struct op *op))
 static void collect(struct op *op)
 {
 	if (sandbox_admits(op))
-		op_collect(op, op->on_body);
+		op_collect(op);
 	else
 		gate_request_denied(op->request);
 }
 
 /* The body waits until the token was checked: a client without one costs no memory for it. */
-void data_begin(struct gate_request *request, enum op_form form, void (*then)(struct op *op))
+static void begin_call(struct gate_request *request, enum op_form form)
 {
 	struct op *op = op_new(request, form);
 
 	if (op) {
-		op->on_body = then;
 		op_hold_body(op);
 		find_data_target(op, collect);
 	}
 }
 
-void data_begin_open(struct gate_request *request, void (*then)(struct op *op))
+void data_begin(struct gate_request *request)
+{
+	begin_call(request, OP_RPC);
+}
+
+void data_begin_stream(struct gate_request *request)
+{
+	begin_call(request, OP_RPC_STREAM);
+}
+
+void data_begin_open(struct gate_request *request)
 {
 	struct op *op = op_new(request, OP_REST);
 
 	if (op)
-		find_data_target(op, then);
+		find_data_target(op, op_act);
 }
 
 struct text data_user(const struct op *op, char buffer[static 64])
@@ -176,12 +185,7 @@ static void healthy(struct op *op, const struct cloister_message *reply)
 	sandbox_answer_gone(op);
 }
 
-static void check_health(struct op *op)
+void data_health(struct op *op)
 {
 	sandbox_ask_row(op, healthy);
-}
-
-void data_health(struct gate_request *request)
-{
-	data_begin_open(request, check_health);
 }

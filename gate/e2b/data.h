@@ -15,14 +15,19 @@ bool data_takes(const struct gate_request *request);
 /** Whether it is for another port of a sandbox. */
 bool data_takes_port(const struct gate_request *request);
 
-/**
- * Begins an op for the sandbox that @request names, checks its token, collects the body, and calls
- * @then.
- */
-void data_begin(struct gate_request *request, enum op_form form, void (*then)(struct op *op));
+/* Functions of routes (gate/face.h) */
 
-/** Begins an op of a REST route, without body and token: @then finds out what the client may. */
-void data_begin_open(struct gate_request *request, void (*then)(struct op *op));
+/** Begins a unary call for the sandbox that @request names: checks its token, collects the body. */
+void data_begin(struct gate_request *request);
+/** The same for a call that answers with a stream. */
+void data_begin_stream(struct gate_request *request);
+/** Begins an op of a REST route, without body and token: the act finds out what the client may. */
+void data_begin_open(struct gate_request *request);
+/** The same for an upload, whose body is read as it comes. */
+void data_begin_upload(struct gate_request *request);
+
+/** Finds the process that the body names by pid or tag: its row of session.list is op->row. */
+void process_find(struct op *op);
 
 /**
  * Whether the sandbox has @user, whose name may be empty. Otherwise the op has been answered: only
@@ -46,23 +51,23 @@ int64_t data_deadline(const struct op *op);
 /** The milliseconds between keep-alives of a stream. */
 int64_t data_keepalive(const struct op *op);
 
-/* Handlers. */
-void process_list(struct gate_request *request);
-void process_start(struct gate_request *request);
-void process_connect(struct gate_request *request);
-void process_update(struct gate_request *request);
-void process_send_input(struct gate_request *request);
-void process_send_signal(struct gate_request *request);
-void process_close_stdin(struct gate_request *request);
-void filesystem_stat(struct gate_request *request);
-void filesystem_list(struct gate_request *request);
-void filesystem_make_dir(struct gate_request *request);
-void filesystem_move(struct gate_request *request);
-void filesystem_remove(struct gate_request *request);
-void filesystem_watch(struct gate_request *request);
-void filesystem_create_watcher(struct gate_request *request);
-void filesystem_get_watcher_events(struct gate_request *request);
-void filesystem_remove_watcher(struct gate_request *request);
-void file_download(struct gate_request *request);
-void file_upload(struct gate_request *request);
-void data_health(struct gate_request *request);
+/* What routes do. Those of one process follow process_find(). */
+void process_list(struct op *op);
+void process_start(struct op *op);
+void process_connect(struct op *op);
+void process_update(struct op *op);
+void process_send_input(struct op *op);
+void process_send_signal(struct op *op);
+void process_close_stdin(struct op *op);
+void filesystem_stat(struct op *op);
+void filesystem_list(struct op *op);
+void filesystem_make_dir(struct op *op);
+void filesystem_move(struct op *op);
+void filesystem_remove(struct op *op);
+void filesystem_watch(struct op *op);
+void filesystem_create_watcher(struct op *op);
+void filesystem_get_watcher_events(struct op *op);
+void filesystem_remove_watcher(struct op *op);
+void file_download(struct op *op);
+void file_upload(struct op *op);
+void data_health(struct op *op);

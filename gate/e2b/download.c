@@ -181,7 +181,7 @@ static void look_at_download(struct op *op)
 	op_ask(op, "file.stat", params, found);
 }
 
-static void begin_download(struct op *op)
+void file_download(struct op *op)
 {
 	struct download *download;
 
@@ -194,9 +194,4 @@ static void begin_download(struct op *op)
 		op_no_memory(op);
 	else if (data_path(op, text_from(gate_request_query(op->request, "path")), download->path))
 		transfer_open(op, look_at_download);
-}
-
-void file_download(struct gate_request *request)
-{
-	data_begin_open(request, begin_download);
 }

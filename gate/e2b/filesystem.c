@@ -80,7 +80,7 @@ static bool outside_is_missing(struct op *op, const struct cloister_message *rep
 
 /* Stat */
 
-static void stat_path(struct op *op)
+void filesystem_stat(struct op *op)
 {
 	struct json_object *params = params_of(op, "path");
 
@@ -94,11 +94,6 @@ static void stat_path(struct op *op)
 	put_flag(params, "follow", false);
 	op->on_refusal = outside_is_missing;
 	op_ask(op, "file.stat", params, answer_entry);
-}
-
-void filesystem_stat(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, stat_path);
 }
 
 /* ListDir: a long listing is written in slices, so that other requests do not wait for all of it.
@@ -208,7 +203,7 @@ static void list_outside(struct op *op, const struct cloister_message *reply)
 	op_answer(op, 200, answer);
 }
 
-static void list_directory(struct op *op)
+void filesystem_list(struct op *op)
 {
 	struct json_object *params = params_of(op, "path");
 	int64_t depth = json_number_of(op->body, "depth", 1);
@@ -227,11 +222,6 @@ static void list_directory(struct op *op)
 	op_ask(op, "file.list", params, answer_list);
 }
 
-void filesystem_list(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, list_directory);
-}
-
 /* MakeDir */
 
 static void answer_made(struct op *op, const struct cloister_message *reply)
@@ -245,7 +235,7 @@ static void answer_made(struct op *op, const struct cloister_message *reply)
 		op_fail(op, 409, "already_exists", "The directory exists already");
 }
 
-static void make_directory(struct op *op)
+void filesystem_make_dir(struct op *op)
 {
 	struct json_object *params = params_of(op, "path");
 
@@ -258,11 +248,6 @@ static void make_directory(struct op *op)
 	}
 	op->on_refusal = NULL;
 	op_ask(op, "file.make_directory", params, answer_made);
-}
-
-void filesystem_make_dir(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, make_directory);
 }
 
 /* Move */
@@ -278,7 +263,7 @@ static void stat_moved(struct op *op, __attribute__((unused)) const struct clois
 	op_ask(op, "file.stat", params, answer_entry);
 }
 
-static void move_entry(struct op *op)
+void filesystem_move(struct op *op)
 {
 	struct json_object *params = params_of(op, "source");
 	char path[4097];
@@ -299,11 +284,6 @@ static void move_entry(struct op *op)
 	op_ask(op, "file.move", params, stat_moved);
 }
 
-void filesystem_move(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, move_entry);
-}
-
 /* Remove */
 
 static void answer_removed(
@@ -321,7 +301,7 @@ static bool missing_is_removed(struct op *op, const struct cloister_message *rep
 	return true;
 }
 
-static void remove_entry(struct op *op)
+void filesystem_remove(struct op *op)
 {
 	struct json_object *params = params_of(op, "path");
 
@@ -335,9 +315,4 @@ static void remove_entry(struct op *op)
 	put_flag(params, "recursive", true);
 	op->on_refusal = missing_is_removed;
 	op_ask(op, "file.remove", params, answer_removed);
-}
-
-void filesystem_remove(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, remove_entry);
 }

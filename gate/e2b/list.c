@@ -219,14 +219,10 @@ static bool read_query(struct op *op, struct listing *listing)
 	return true;
 }
 
-void sandboxes_list(struct gate_request *request)
+void sandboxes_list(struct op *op)
 {
-	struct op *op = own_op(request);
-	struct listing *listing;
+	struct listing *listing = calloc(1, sizeof(*listing));
 
-	if (op == NULL)
-		return;
-	listing = calloc(1, sizeof(*listing));
 	if (listing == NULL) {
 		op_no_memory(op);
 		return;

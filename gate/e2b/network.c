@@ -56,9 +56,9 @@ static int read_denied(struct op *op, struct json_object *denied, bool *ret_all)
 	return 0;
 }
 
-static int read_rules(struct op *op, struct json_object *network, bool has_internet,
-	struct json_object **ret_network)
+int network_read(struct op *op, struct json_object *network, struct json_object **ret_network)
 {
+	bool has_internet = json_bool_of(op->body, "allow_internet_access", true);
 	static const char *const unknown[] = {"rules", "egressProxy"};
 	struct json_object *allowed = json_member_of(network, "allowOut"), *rules;
 	bool denies_all = false;
@@ -83,28 +83,16 @@ static int read_rules(struct op *op, struct json_object *network, bool has_inter
 	return 0;
 }
 
-int network_read(struct op *op, struct json_object **ret_network)
-{
-	return read_rules(op, json_member_of(op->body, "network"),
-		json_bool_of(op->body, "allow_internet_access", true), ret_network);
-}
-
-int network_read_update(struct op *op, struct json_object **ret_network)
-{
-	return read_rules(
-		op, op->body, json_bool_of(op->body, "allow_internet_access", true), ret_network);
-}
-
 static void updated(struct op *op, __attribute__((unused)) const struct cloister_message *reply)
 {
 	op_answer(op, 204, NULL);
 }
 
-static void update(struct op *op)
+void sandbox_network(struct op *op)
 {
 	struct json_object *network, *params;
 
-	if (network_read_update(op, &network) < 0)
+	if (network_read(op, op->body, &network) < 0)
 		return;
 	if (network == NULL) {
 		op_answer(op, 204, NULL);
@@ -114,17 +102,4 @@ static void update(struct op *op)
 	json_put_text(params, "workspace", own_facts(op)->workspace);
 	json_object_object_add(params, "network", network);
 	op_ask(op, "workspace.update", params, updated);
-}
-
-static void update_body(struct op *op)
-{
-	own_find(op, update);
-}
-
-void sandbox_network(struct gate_request *request)
-{
-	struct op *op = own_op_of_one(request);
-
-	if (op)
-		op_collect(op, update_body);
 }

@@ -7,11 +7,9 @@ struct json_object;
 struct op;
 
 /**
- * Reads "allow_internet_access" and "network" of the body of @op. Returns 0 with *ret_network, the
- * parameter network of workspace.open, or NULL if the tenant's rules hold as they are. Otherwise
- * returns -EINVAL, and the op has been answered with the rule that cannot hold.
+ * Reads "allow_internet_access" of the body of @op, and the rules in @network, which is the body or
+ * a member of it. Returns 0 with *ret_network, the parameter network of workspace.open, or NULL if
+ * the tenant's rules hold as they are. Otherwise returns -EINVAL, and the op has been answered with
+ * the rule that cannot hold.
  */
-int network_read(struct op *op, struct json_object **ret_network);
-
-/** The same of the body of an update, whose rules are not in "network". */
-int network_read_update(struct op *op, struct json_object **ret_network);
+int network_read(struct op *op, struct json_object *network, struct json_object **ret_network);

@@ -10,6 +10,7 @@
 #include "gate/e2b/e2b_error.h"
 #include "gate/e2b/frame.h"
 #include "gate/e2b/sandbox.h"
+#include "gate/face.h"
 #include "gate/gate.h"
 #include "gate/request.h"
 #include "libcloister/value.h"
@@ -129,6 +130,7 @@ void op_drop_body(struct op *op, size_t kept)
 
 static void read_body(struct op *op)
 {
+	const struct gate_route *route = gate_request_route(op->request);
 	struct text body = byte_queue_peek(&op->collected), payload = body;
 	struct json_bounds bounds = json_request_bounds(body.len);
 	struct json_report report;
@@ -141,7 +143,7 @@ static void read_body(struct op *op)
 	else if (op->body && !json_object_is_type(op->body, json_type_object))
 		op_fail(op, 400, "invalid_argument", "The body must be an object of JSON");
 	else if (hold_op_memory(op, payload.len > 0 ? report.memory : 0))
-		op->on_body(op);
+		(route->find ? route->find : route->act)(op);
 	byte_queue_free(&op->collected);
 	op->collected = (struct byte_queue){0};
 }
@@ -177,9 +179,13 @@ void op_hold_body(struct op *op)
 	gate_request_stream(op->request, &reader);
 }
 
-void op_collect(struct op *op, void (*then)(struct op *op))
+void op_act(struct op *op)
 {
-	op->on_body = then;
+	gate_request_route(op->request)->act(op);
+}
+
+void op_collect(struct op *op)
+{
 	op->collects = true;
 	if (op->body_over)
 		read_body(op);

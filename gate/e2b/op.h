@@ -50,13 +50,12 @@ struct op {
 	char *refusal;              /* what the former one answered */
 	/* Answers the refusal and returns true, or returns false: the op answers it as usual. */
 	bool (*on_refusal)(struct op *op, const struct cloister_message *reply);
-	void (*on_body)(struct op *op);  /* what op_collect() calls */
 	op_next *on_ran;                 /* what outside_run() calls */
 	void (*on_ready)(struct op *op); /* what transfer_open() calls */
 	struct byte_queue collected;
 	struct gate_hold hold; /* the body, or what it was read into, and a long answer */
 	bool collects, body_over;
-	void (*on_selected)(struct op *op, struct json_object *row); /* of process.Process */
+	struct json_object *row;         /* borrowed: what process_find() found */
 	void (*free_state)(void *state); /* frees @state when the op ends */
 	void *state;                     /* the handler's */
 };
@@ -84,8 +83,11 @@ struct op *op_of(struct gate_request *request);
 
 /** The body waits until op_collect(), which need not be called at once. */
 void op_hold_body(struct op *op);
-/** Collects the body, which is an object of JSON or empty, and calls @then. */
-void op_collect(struct op *op, void (*then)(struct op *op));
+/** Collects the body, an object of JSON or empty. Goes on with the route's find, or else its act.
+ */
+void op_collect(struct op *op);
+/** Goes on with the route's act. */
+void op_act(struct op *op);
 
 /** Frees the body, of which @kept bytes go on being used. */
 void op_drop_body(struct op *op, size_t kept);

@@ -25,16 +25,22 @@ static void answer_unknown(struct op *op)
 		gate_request_segment(op->request, "id"));
 }
 
-struct op *own_op(struct gate_request *request)
+static void begin_own(struct op *op, const struct gate_identity *identity)
+{
+	op_hold_body(op);
+	if (op_open_link(op, identity))
+		op_collect(op);
+}
+
+void own_begin(struct gate_request *request)
 {
 	struct op *op = op_new(request, OP_REST);
 
 	if (op)
-		op_hold_body(op);
-	return op && op_open_link(op, gate_request_identity(request)) ? op : NULL;
+		begin_own(op, gate_request_identity(request));
 }
 
-struct op *own_op_of_one(struct gate_request *request)
+void own_begin_one(struct gate_request *request)
 {
 	struct gate_identity identity = *gate_request_identity(request);
 	struct text id = text_from(gate_request_segment(request, "id"));
@@ -42,19 +48,18 @@ struct op *own_op_of_one(struct gate_request *request)
 	struct op *op = op_new(request, OP_REST);
 
 	if (op == NULL)
-		return NULL;
-	op_hold_body(op);
+		return;
 	if (!sandbox_id_valid(id)) {
 		answer_unknown(op);
-		return NULL;
+		return;
 	}
 	facts_workspace(id, workspace);
 	if (identity.workspace && strcmp(identity.workspace, workspace) != 0) {
 		answer_unknown(op);
-		return NULL;
+		return;
 	}
 	identity.workspace = workspace;
-	return op_open_link(op, &identity) ? op : NULL;
+	begin_own(op, &identity);
 }
 
 struct facts *own_facts(struct op *op)
@@ -84,12 +89,12 @@ static void found(struct op *op, const struct cloister_message *reply)
 	json_object_put(rows);
 	if (own->row && facts_read(own->row, facts_now(), &own->facts) &&
 		own->facts.state != FACTS_KILLED)
-		own->then(op);
+		op_act(op);
 	else
 		answer_unknown(op);
 }
 
-void own_find(struct op *op, void (*then)(struct op *op))
+void own_find(struct op *op)
 {
 	struct text id = text_from(gate_request_segment(op->request, "id"));
 	struct json_object *params, *labels;
@@ -104,7 +109,6 @@ void own_find(struct op *op, void (*then)(struct op *op))
 		op_no_memory(op);
 		return;
 	}
-	own->then = then;
 	op->state = own;
 	op->free_state = own_free;
 	params = json_object_new_object();
@@ -178,17 +182,9 @@ struct json_object *own_admission(struct op *op, const struct facts *facts)
 
 /* Info */
 
-static void show(struct op *op)
+void sandbox_info(struct op *op)
 {
 	op_answer(op, 200, facts_show(own_facts(op), true));
-}
-
-void sandbox_info(struct gate_request *request)
-{
-	struct op *op = own_op_of_one(request);
-
-	if (op)
-		own_find(op, show);
 }
 
 /* Connect and resume */
@@ -211,7 +207,7 @@ static void connected(struct op *op, __attribute__((unused)) const struct cloist
 }
 
 /* The lease of one that runs is only ever made longer. */
-static void connect_it(struct op *op)
+void sandbox_connect(struct op *op)
 {
 	struct facts *facts = own_facts(op);
 	int64_t ms = own_timeout(op);
@@ -224,38 +220,12 @@ static void connect_it(struct op *op)
 		own_lease(op, ms, facts->pauses, connected);
 }
 
-static void connect_body(struct op *op)
-{
-	own_find(op, connect_it);
-}
-
-void sandbox_connect(struct gate_request *request)
-{
-	struct op *op = own_op_of_one(request);
-
-	if (op)
-		op_collect(op, connect_body);
-}
-
-static void resume_it(struct op *op)
+void sandbox_resume(struct op *op)
 {
 	if (own_facts(op)->state == FACTS_RUNNING)
 		op_fail(op, 409, "failed_precondition", "The sandbox is running already");
 	else
-		connect_it(op);
-}
-
-static void resume_body(struct op *op)
-{
-	own_find(op, resume_it);
-}
-
-void sandbox_resume(struct gate_request *request)
-{
-	struct op *op = own_op_of_one(request);
-
-	if (op)
-		op_collect(op, resume_body);
+		sandbox_connect(op);
 }
 
 /* Timeout */
@@ -270,7 +240,7 @@ static void renewed(struct op *op, __attribute__((unused)) const struct cloister
 	op_answer(op, 204, NULL);
 }
 
-static void renew(struct op *op)
+void sandbox_timeout(struct op *op)
 {
 	int64_t ms = own_timeout(op);
 
@@ -282,19 +252,6 @@ static void renew(struct op *op)
 		own_lease(op, ms, own_facts(op)->pauses, renewed);
 }
 
-static void timeout_body(struct op *op)
-{
-	own_find(op, renew);
-}
-
-void sandbox_timeout(struct gate_request *request)
-{
-	struct op *op = own_op_of_one(request);
-
-	if (op)
-		op_collect(op, timeout_body);
-}
-
 /* Kill and pause: the lease ends now, and cloisterd does what belongs to its end. */
 
 static void ended(struct op *op, __attribute__((unused)) const struct cloister_message *reply)
@@ -303,17 +260,9 @@ static void ended(struct op *op, __attribute__((unused)) const struct cloister_m
 	op_answer(op, 204, NULL);
 }
 
-static void kill_it(struct op *op)
+void sandbox_kill(struct op *op)
 {
 	own_lease(op, FACTS_END_MS, false, ended);
-}
-
-void sandbox_kill(struct gate_request *request)
-{
-	struct op *op = own_op_of_one(request);
-
-	if (op)
-		own_find(op, kill_it);
 }
 
 static void paused(struct op *op, const struct cloister_message *reply)
@@ -323,25 +272,12 @@ static void paused(struct op *op, const struct cloister_message *reply)
 	ended(op, reply);
 }
 
-static void pause_it(struct op *op)
+void sandbox_pause(struct op *op)
 {
 	if (own_facts(op)->state == FACTS_PAUSED)
 		op_fail(op, 409, "failed_precondition", "The sandbox is paused already");
 	else
 		own_lease(op, FACTS_END_MS, true, paused);
-}
-
-static void pause_body(struct op *op)
-{
-	own_find(op, pause_it);
-}
-
-void sandbox_pause(struct gate_request *request)
-{
-	struct op *op = own_op_of_one(request);
-
-	if (op)
-		op_collect(op, pause_body);
 }
 
 /* Metrics: one sample, of now, if that is what the client asks for. */
@@ -371,7 +307,7 @@ static int64_t query_number(struct gate_request *request, const char *name, int6
 	return value ? strtoll(value, NULL, 10) : otherwise;
 }
 
-static void measure_own_use(struct op *op)
+void sandbox_metrics(struct op *op)
 {
 	struct own *own = op->state;
 	struct json_object *samples = json_object_new_array();
@@ -381,12 +317,4 @@ static void measure_own_use(struct op *op)
 		query_number(op->request, "end", INT64_MAX) >= now / 1000 - 1)
 		json_object_array_add(samples, sample(now, disk));
 	op_answer(op, 200, samples);
-}
-
-void sandbox_metrics(struct gate_request *request)
-{
-	struct op *op = own_op_of_one(request);
-
-	if (op)
-		own_find(op, measure_own_use);
 }

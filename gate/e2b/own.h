@@ -10,18 +10,20 @@
 struct own {
 	struct json_object *row;
 	struct facts facts;
-	void (*then)(struct op *op);
 	void *more; /* the handler's */
 	void (*free_more)(void *more);
 };
 
-/** Begins an op of a key, with a link of its tenant. Returns NULL if it has been answered. */
-struct op *own_op(struct gate_request *request);
-/** The same, with a link that can use the workspace of the path's sandbox alone. */
-struct op *own_op_of_one(struct gate_request *request);
+/* Functions of routes (gate/face.h) */
 
-/** Finds the sandbox that the path names, and calls @then; answers 404 if there is none. */
-void own_find(struct op *op, void (*then)(struct op *op));
+/** Begins an op of a key, with a link of its tenant, and collects the body. */
+void own_begin(struct gate_request *request);
+/** The same, with a link that can use the workspace of the path's sandbox alone. */
+void own_begin_one(struct gate_request *request);
+
+/** Finds the sandbox that the path names; answers 404 if there is none. */
+void own_find(struct op *op);
+
 /** What own_find() found. */
 struct facts *own_facts(struct op *op);
 
@@ -34,21 +36,21 @@ struct json_object *own_admission(struct op *op, const struct facts *facts);
 /** Returns the seconds that the client asks for in "timeout", as milliseconds, or -1 if wrong. */
 int64_t own_timeout(struct op *op);
 
-/* Handlers of routes. */
-void sandbox_create(struct gate_request *request);
-void sandbox_connect(struct gate_request *request);
-void sandbox_resume(struct gate_request *request);
-void sandbox_kill(struct gate_request *request);
-void sandbox_pause(struct gate_request *request);
-void sandbox_timeout(struct gate_request *request);
-void sandbox_info(struct gate_request *request);
-void sandbox_metrics(struct gate_request *request);
-void sandbox_network(struct gate_request *request);
-void sandboxes_list(struct gate_request *request);
-void sandbox_snapshot(struct gate_request *request);
-void sandbox_fork(struct gate_request *request);
-void snapshots_list(struct gate_request *request);
-void templates_list(struct gate_request *request);
-void template_alias(struct gate_request *request);
-void template_delete(struct gate_request *request);
+/* What routes do. Those of one sandbox follow own_find(). */
+void sandbox_create(struct op *op);
+void sandbox_connect(struct op *op);
+void sandbox_resume(struct op *op);
+void sandbox_kill(struct op *op);
+void sandbox_pause(struct op *op);
+void sandbox_timeout(struct op *op);
+void sandbox_info(struct op *op);
+void sandbox_metrics(struct op *op);
+void sandbox_network(struct op *op);
+void sandboxes_list(struct op *op);
+void sandbox_snapshot(struct op *op);
+void sandbox_fork(struct op *op);
+void snapshots_list(struct op *op);
+void templates_list(struct op *op);
+void template_alias(struct op *op);
+void template_delete(struct op *op);
 void template_build(struct gate_request *request);

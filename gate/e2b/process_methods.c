@@ -79,7 +79,7 @@ static bool cwd_refused(struct op *op, const struct cloister_message *reply)
 	return true;
 }
 
-static void start_e2b_process(struct op *op)
+void process_start(struct op *op)
 {
 	struct json_object *process = json_member_of(op->body, "process"), *params;
 	char buffer[64], path[4097];
@@ -97,11 +97,6 @@ static void start_e2b_process(struct op *op)
 	json_put_text(params, "path", text_from(path));
 	op->on_refusal = cwd_refused;
 	op_ask(op, "file.stat", params, cwd_found);
-}
-
-void process_start(struct gate_request *request)
-{
-	data_begin(request, OP_RPC_STREAM, start_e2b_process);
 }
 
 /* List */
@@ -131,14 +126,9 @@ static void listed(struct op *op, const struct cloister_message *reply)
 	op_answer(op, 200, answer);
 }
 
-static void list(struct op *op)
+void process_list(struct op *op)
 {
 	op_ask(op, "session.list", NULL, listed);
-}
-
-void process_list(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, list);
 }
 
 /* The methods that select one process by pid or tag. */
@@ -165,8 +155,9 @@ static void selected(struct op *op, const struct cloister_message *reply)
 				  : tag.len > 0 && text_equal(json_text_of(one, "name"), tag)))
 			row = one;
 	}
+	op->row = row;
 	if (row)
-		op->on_selected(op, row);
+		op_act(op);
 	else
 		answer_no_process(op);
 	json_object_put(rows);
@@ -186,9 +177,8 @@ static void answer_empty(
 	op_answer(op, 200, json_object_new_object());
 }
 
-static void select_process(struct op *op, void (*then)(struct op *op, struct json_object *row))
+void process_find(struct op *op)
 {
-	op->on_selected = then;
 	op->on_refusal = session_refused;
 	op_ask(op, "session.list", NULL, selected);
 }
@@ -203,25 +193,15 @@ static struct json_object *params_of(struct json_object *row)
 
 /* Connect: what the process writes from now on */
 
-static void connect_row(struct op *op, struct json_object *row)
+void process_connect(struct op *op)
 {
-	process_events(op, json_text_of(row, "session").data, json_member_of(row, "pty") != NULL,
-		json_number_of(row, "next", 0));
-}
-
-static void connect_process(struct op *op)
-{
-	select_process(op, connect_row);
-}
-
-void process_connect(struct gate_request *request)
-{
-	data_begin(request, OP_RPC_STREAM, connect_process);
+	process_events(op, json_text_of(op->row, "session").data,
+		json_member_of(op->row, "pty") != NULL, json_number_of(op->row, "next", 0));
 }
 
 /* Update: the size of a terminal */
 
-static void update_row(struct op *op, struct json_object *row)
+void process_update(struct op *op)
 {
 	struct json_object *size = json_member_of(json_member_of(op->body, "pty"), "size");
 	struct json_object *params;
@@ -230,22 +210,12 @@ static void update_row(struct op *op, struct json_object *row)
 		op_answer(op, 200, json_object_new_object());
 		return;
 	}
-	params = params_of(row);
+	params = params_of(op->row);
 	json_object_object_add(
 		params, "rows", json_object_new_int64(json_number_of(size, "rows", 24)));
 	json_object_object_add(
 		params, "cols", json_object_new_int64(json_number_of(size, "cols", 80)));
 	op_ask(op, "session.resize", params, answer_empty);
-}
-
-static void update(struct op *op)
-{
-	select_process(op, update_row);
-}
-
-void process_update(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, update);
 }
 
 /* SendSignal */
@@ -282,9 +252,9 @@ static bool end_told(struct op *op, const struct cloister_message *reply)
 	return true;
 }
 
-static void signal_row(struct op *op, struct json_object *row)
+void process_send_signal(struct op *op)
 {
-	struct json_object *params = params_of(row);
+	struct json_object *params = params_of(op->row);
 	int64_t number = signal_of(op->body);
 
 	if (number == 9) {
@@ -298,16 +268,6 @@ static void signal_row(struct op *op, struct json_object *row)
 		json_object_put(params);
 		op_fail(op, 400, "invalid_argument", "signal must be SIGKILL or SIGTERM");
 	}
-}
-
-static void send_signal(struct op *op)
-{
-	select_process(op, signal_row);
-}
-
-void process_send_signal(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, send_signal);
 }
 
 /* SendInput: the answer comes when cloisterd has taken all of it */
@@ -388,7 +348,7 @@ static void write_rest(struct op *op)
 	op_ask(op, "session.write", params, written);
 }
 
-static void input_row(struct op *op, struct json_object *row)
+void process_send_input(struct op *op)
 {
 	struct json_object *given = json_member_of(op->body, "input");
 	struct text encoded = json_text_of(given, "stdin");
@@ -407,7 +367,8 @@ static void input_row(struct op *op, struct json_object *row)
 	op->state = input;
 	op->free_state = input_free;
 	input->data.data = data;
-	snprintf(input->session, sizeof(input->session), "%s", json_text_of(row, "session").data);
+	snprintf(input->session, sizeof(input->session), "%s",
+		json_text_of(op->row, "session").data);
 	if (base64_decode(encoded, data, &input->data.len) < 0) {
 		op_fail(op, 400, "invalid_argument", "The input is not base64");
 		return;
@@ -419,33 +380,13 @@ static void input_row(struct op *op, struct json_object *row)
 		write_rest(op);
 }
 
-static void send_input(struct op *op)
-{
-	select_process(op, input_row);
-}
-
-void process_send_input(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, send_input);
-}
-
 /* CloseStdin */
 
-static void close_row(struct op *op, struct json_object *row)
+void process_close_stdin(struct op *op)
 {
-	struct json_object *params = params_of(row);
+	struct json_object *params = params_of(op->row);
 
 	json_put_text(params, "data", (struct text){0});
 	json_object_object_add(params, "eof", json_object_new_boolean(true));
 	op_ask(op, "session.write", params, answer_empty);
-}
-
-static void close_stdin(struct op *op)
-{
-	select_process(op, close_row);
-}
-
-void process_close_stdin(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, close_stdin);
 }

@@ -110,23 +110,10 @@ static void frozen(struct op *op, __attribute__((unused)) const struct cloister_
 		snapshot_show(text_from(freezing_of(op)->name), json_text_of(op->body, "name")));
 }
 
-static void snapshot(struct op *op)
+void sandbox_snapshot(struct op *op)
 {
 	if (begin_snapshot_op(op))
 		freeze(op, json_text_of(op->body, "name"), false, frozen);
-}
-
-static void snapshot_body(struct op *op)
-{
-	own_find(op, snapshot);
-}
-
-void sandbox_snapshot(struct gate_request *request)
-{
-	struct op *op = own_op(request);
-
-	if (op)
-		op_collect(op, snapshot_body);
 }
 
 static void snapshots_listed(struct op *op, const struct cloister_message *reply)
@@ -152,12 +139,9 @@ static void snapshots_listed(struct op *op, const struct cloister_message *reply
 	op_answer(op, 200, array);
 }
 
-void snapshots_list(struct gate_request *request)
+void snapshots_list(struct op *op)
 {
-	struct op *op = own_op(request);
-
-	if (op)
-		op_ask(op, "template.list", NULL, snapshots_listed);
+	op_ask(op, "template.list", NULL, snapshots_listed);
 }
 
 /* Forks */
@@ -260,7 +244,7 @@ static void frozen_for_forks(
 	fork_next(op);
 }
 
-static void fork_it(struct op *op)
+void sandbox_fork(struct op *op)
 {
 	struct freezing *freezing;
 
@@ -276,19 +260,6 @@ static void fork_it(struct op *op)
 		op_fail(op, 400, "invalid_argument", "count must be from 1 to %d", FORKS_MAX);
 	else
 		freeze(op, (struct text){0}, true, frozen_for_forks);
-}
-
-static void fork_body(struct op *op)
-{
-	own_find(op, fork_it);
-}
-
-void sandbox_fork(struct gate_request *request)
-{
-	struct op *op = own_op(request);
-
-	if (op)
-		op_collect(op, fork_body);
 }
 
 /* Templates */
@@ -327,12 +298,9 @@ static void templates_listed(struct op *op, const struct cloister_message *reply
 	op_answer(op, 200, array);
 }
 
-void templates_list(struct gate_request *request)
+void templates_list(struct op *op)
 {
-	struct op *op = own_op(request);
-
-	if (op)
-		op_ask(op, "template.list", NULL, templates_listed);
+	op_ask(op, "template.list", NULL, templates_listed);
 }
 
 static void alias_listed(struct op *op, const struct cloister_message *reply)
@@ -356,12 +324,9 @@ static void alias_listed(struct op *op, const struct cloister_message *reply)
 	op_answer(op, 200, answer);
 }
 
-void template_alias(struct gate_request *request)
+void template_alias(struct op *op)
 {
-	struct op *op = own_op(request);
-
-	if (op)
-		op_ask(op, "template.list", NULL, alias_listed);
+	op_ask(op, "template.list", NULL, alias_listed);
 }
 
 static void deleted(struct op *op, __attribute__((unused)) const struct cloister_message *reply)
@@ -369,15 +334,11 @@ static void deleted(struct op *op, __attribute__((unused)) const struct cloister
 	op_answer(op, 204, NULL);
 }
 
-void template_delete(struct gate_request *request)
+void template_delete(struct op *op)
 {
-	struct op *op = own_op(request);
-	struct json_object *params;
+	struct json_object *params = json_object_new_object();
 
-	if (op == NULL)
-		return;
-	params = json_object_new_object();
-	json_put_text(params, "template", text_from(gate_request_segment(request, "id")));
+	json_put_text(params, "template", text_from(gate_request_segment(op->request, "id")));
 	op_ask(op, "template.remove", params, deleted);
 }
 

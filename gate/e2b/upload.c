@@ -397,7 +397,7 @@ static bool read_head(struct upload *upload)
 	return true;
 }
 
-static void begin_upload(struct op *op)
+void file_upload(struct op *op)
 {
 	struct upload *upload;
 
@@ -416,8 +416,8 @@ static void begin_upload(struct op *op)
 		transfer_open(op, link_open);
 }
 
-void file_upload(struct gate_request *request)
+void data_begin_upload(struct gate_request *request)
 {
 	gate_request_stream(request, &reader);
-	data_begin_open(request, begin_upload);
+	data_begin_open(request);
 }

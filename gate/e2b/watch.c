@@ -126,7 +126,7 @@ bool watch_path(struct op *op, char path[static 4097])
 	return false;
 }
 
-static void watch_directory(struct op *op)
+void filesystem_watch(struct op *op)
 {
 	struct dir_watch_owner owner = {on_begun, on_event, on_e2b_watch_ended, op};
 	struct watch_stream *stream;
@@ -147,9 +147,4 @@ static void watch_directory(struct op *op)
 	r = dir_watch_new(op, path, &owner, &stream->watch);
 	if (r < 0)
 		op_fail(op, 503, "unavailable", "cloisterd cannot be reached: %s", strerror(-r));
-}
-
-void filesystem_watch(struct gate_request *request)
-{
-	data_begin(request, OP_RPC_STREAM, watch_directory);
 }

@@ -163,7 +163,7 @@ static struct watcher *watcher_new(struct op *op)
 	return watcher;
 }
 
-static void create(struct op *op)
+void filesystem_create_watcher(struct op *op)
 {
 	struct dir_watch_owner owner = {on_begun, on_event, on_watcher_ended, NULL};
 	struct watcher *watcher;
@@ -208,7 +208,7 @@ static struct watcher *find_watcher(struct op *op)
 	return watcher;
 }
 
-static void get_events(struct op *op)
+void filesystem_get_watcher_events(struct op *op)
 {
 	struct watcher *watcher = find_watcher(op);
 	struct json_object *answer;
@@ -233,7 +233,7 @@ static void get_events(struct op *op)
 	watcher->events = json_object_new_array();
 }
 
-static void remove_watcher(struct op *op)
+void filesystem_remove_watcher(struct op *op)
 {
 	struct watcher *watcher = find_watcher(op);
 
@@ -241,19 +241,4 @@ static void remove_watcher(struct op *op)
 		return;
 	watcher_free(watcher);
 	op_answer(op, 200, json_object_new_object());
-}
-
-void filesystem_create_watcher(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, create);
-}
-
-void filesystem_get_watcher_events(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, get_events);
-}
-
-void filesystem_remove_watcher(struct gate_request *request)
-{
-	data_begin(request, OP_RPC, remove_watcher);
 }
