@@ -736,7 +736,10 @@
 #define LIMIT_GATE_MCP_BEAT_MS      15000       /* between signs of life on a stream of events */
 #define LIMIT_GATE_MCP_BODY_BYTES   (4 * MIB)   /* of a message; a longer one would stop the loop */
 #define LIMIT_GATE_MCP_UNREAD_BYTES (1 * MIB)   /* of a session's answers, beyond which it waits */
-#define LIMIT_GATE_REVOKE_MS        500         /* at most, until a changed file is read again */
+#define LIMIT_GATE_MCP_REPLAY_BYTES \
+	(1 * MIB) /* of a session's events that are kept for resumption */
+#define LIMIT_GATE_MCP_REPLAY_TENANT_BYTES (16 * MIB) /* of those of a tenant's sessions */
+#define LIMIT_GATE_REVOKE_MS               500 /* at most, until a changed file is read again */
 
 /* A body of multipart/form-data (gate/multipart.h). */
 #define LIMIT_MULTIPART_BOUNDARY_BYTES 200       /* RFC 2046 has 70 */

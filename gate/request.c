@@ -200,6 +200,11 @@ bool gate_request_is_lost(const struct gate_request *request)
 	return request->lost;
 }
 
+void gate_request_drop(struct gate_request *request)
+{
+	request_lose(request);
+}
+
 void gate_request_collect(
 	struct gate_request *request, void (*done)(struct gate_request *, struct text))
 {

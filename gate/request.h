@@ -66,6 +66,8 @@ void gate_request_on_end(
 	struct gate_request *request, void (*on_end)(struct gate_request *request));
 /** Whether the client is gone, or its key was revoked: nothing more is sent. */
 bool gate_request_is_lost(const struct gate_request *request);
+/** Ends the request's connection, also while its client does not read. on_end comes later. */
+void gate_request_drop(struct gate_request *request);
 
 /* The body */
 

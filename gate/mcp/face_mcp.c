@@ -189,8 +189,11 @@ static struct mcp_session *find_by_head(struct gate_request *request)
 static void get(struct gate_request *request)
 {
 	struct mcp_session *session = find_by_head(request);
+	const char *last = gate_request_header(request, "Last-Event-ID");
 
-	if (session)
+	if (session && last)
+		mcp_session_resume(session, request, last);
+	else if (session)
 		mcp_session_listen(session, request);
 }
 

@@ -13,10 +13,12 @@
 #include "gate/keys.h"
 #include "gate/mcp/mcp_link.h"
 #include "gate/mcp/message.h"
+#include "gate/mcp/replay.h"
 #include "gate/request.h"
 #include "gate/tenant_share.h"
 #include "json/json_read.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <json-c/json_object.h>
@@ -35,7 +37,9 @@ struct mcp_exchange {
 	struct mcp_session *session;    /* NULL: it was asked for nothing, or the session is over */
 	char *id, *token;               /* as JSON text */
 	struct gate_hold hold;          /* the body, as long as it may be, and then the answer */
+	struct gate_hold replayed;      /* events that were kept, which the client has not read */
 	size_t unread;                  /* of the answer */
+	uint64_t stream, last;          /* its number, and that of its last event */
 	unsigned beats;
 	bool waits; /* for cloisterd's answer */
 	bool initializes, takes_events, has_begun;
@@ -47,8 +51,15 @@ struct mcp_session {
 	struct mcp_link *link;
 	char id[2 * ID_BYTES + 1]; /* "": it is one request's */
 	char key[GATE_KEY_ID_DIGITS + 1];
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
 	char version[16];              /* "": initialize was not answered */
 	struct gate_request *listener; /* a GET; NULL: none */
+	bool was_heard;                /* there was one */
+	uint64_t heard;                /* the number of the last event for it */
+	struct gate_hold listened;     /* what it got of events that were kept, and has not read */
+	uint64_t streams;              /* of POSTs so far; stream 0 is that of GET */
+	struct replay replay;
+	struct gate_hold kept;
 	struct event beat;
 	uint64_t idle_ms;
 	size_t unread; /* of answers */
@@ -67,10 +78,20 @@ void mcp_refuse(struct gate_request *request, unsigned status, const char *id, i
 
 /* Exchanges */
 
+static struct mcp_exchange *exchange_new(void)
+{
+	struct mcp_exchange *exchange = calloc(1, sizeof(*exchange));
+
+	if (exchange)
+		LIST_INSERT_HEAD(&exchanges, exchange, entry);
+	return exchange;
+}
+
 static void exchange_free(struct mcp_exchange *exchange)
 {
 	LIST_REMOVE(exchange, entry);
 	gate_hold_release(&exchange->hold);
+	gate_hold_release(&exchange->replayed);
 	free(exchange->id);
 	free(exchange->token);
 	free(exchange);
@@ -95,10 +116,14 @@ static bool has_key(const struct mcp_session *session)
 static void on_mcp_request_end(struct gate_request *request)
 {
 	struct mcp_exchange *exchange = gate_request_context(request);
-	struct mcp_session *session = exchange->session;
-	bool is_unknown = exchange->initializes && gate_request_is_lost(request);
+	struct mcp_session *session = exchange ? exchange->session : NULL;
+	bool is_unknown = exchange && exchange->initializes && gate_request_is_lost(request);
 
+	/* Another request has its stream. */
+	if (!exchange)
+		return;
 	exchange->request = NULL;
+	gate_hold_release(&exchange->replayed);
 	if (session)
 		set_unread(exchange, 0);
 	/* In a session the request goes on: a lost connection does not cancel it. */
@@ -113,13 +138,12 @@ struct mcp_exchange *mcp_exchange_new(struct gate_request *request)
 	const char *length = gate_request_header(request, "Content-Length");
 	const char *accept = gate_request_header(request, "Accept");
 	size_t len = length ? strtoull(length, NULL, 10) : LIMIT_GATE_MCP_BODY_BYTES;
-	struct mcp_exchange *exchange = calloc(1, sizeof(*exchange));
+	struct mcp_exchange *exchange = exchange_new();
 
 	if (!exchange) {
 		mcp_refuse(request, 503, NULL, MCP_INTERNAL_ERROR, "memory is out");
 		return NULL;
 	}
-	LIST_INSERT_HEAD(&exchanges, exchange, entry);
 	/* A longer body is refused while it is read. */
 	if (!gate_hold_set(&exchange->hold, gate_request_identity(request)->tenant,
 		    len < LIMIT_GATE_MCP_BODY_BYTES ? len : LIMIT_GATE_MCP_BODY_BYTES)) {
@@ -141,11 +165,72 @@ static void begin_events(struct gate_request *request)
 	gate_answer_begin(request, 200, GATE_UNKNOWN);
 }
 
-static void write_event(struct gate_request *request, struct text line)
+static void write_event(struct gate_request *request, const char *id, struct text line)
 {
-	gate_answer_write(request, TEXT_LITERAL("event: message\ndata: "));
+	if (id) {
+		gate_answer_write(request, TEXT_LITERAL("id: "));
+		gate_answer_write(request, text_from(id));
+		gate_answer_write(request, TEXT_LITERAL("\n"));
+	}
+	if (line.len > 0)
+		gate_answer_write(request, TEXT_LITERAL("event: message\n"));
+	gate_answer_write(request, TEXT_LITERAL("data: "));
 	gate_answer_write(request, line);
 	gate_answer_write(request, TEXT_LITERAL("\n\n"));
+}
+
+/* What the other sessions of the tenant leave for this one's events. */
+static size_t replay_room(const struct mcp_session *session)
+{
+	const struct mcp_session *other;
+	size_t left = LIMIT_GATE_MCP_REPLAY_TENANT_BYTES;
+
+	LIST_FOREACH (other, &sessions, entry)
+		if (other != session && strcmp(other->tenant, session->tenant) == 0)
+			left -= other->replay.bytes < left ? other->replay.bytes : left;
+	return left < LIMIT_GATE_MCP_REPLAY_BYTES ? left : LIMIT_GATE_MCP_REPLAY_BYTES;
+}
+
+/* Keeps an event for a client that comes again, within the tenant's memory. */
+static uint64_t keep_event(struct mcp_session *session, uint64_t stream, uint64_t previous,
+	struct text line, bool is_last)
+{
+	struct replay *replay = &session->replay;
+	uint64_t number = replay_add(replay, stream, previous, line, is_last, replay_room(session));
+
+	if (!gate_hold_set(&session->kept, session->tenant, replay->bytes)) {
+		replay_done(replay);
+		gate_hold_release(&session->kept);
+	}
+	return number;
+}
+
+/*
+ * Sends an event of a stream, whose last event before it was *@last, to @request, if that is not
+ * NULL. Without a session it has no id and cannot be had again.
+ */
+static void send_event(struct mcp_session *session, struct gate_request *request, uint64_t stream,
+	uint64_t *last, struct text line, bool is_last)
+{
+	char id[REPLAY_ID_BYTES];
+
+	if (session->id[0]) {
+		*last = keep_event(session, stream, *last, line, is_last);
+		replay_write_id(&session->replay, stream, *last, id);
+	}
+	if (request)
+		write_event(request, session->id[0] ? id : NULL, line);
+}
+
+/*
+ * Revision 2025-11-25 has an event without data, by whose id a client can come again before the
+ * first message. Clients of 2025-06-18 take it for a message.
+ */
+static void send_first_event(
+	struct mcp_session *session, struct gate_request *request, uint64_t stream, uint64_t *last)
+{
+	if (strcmp(session->version, "2025-11-25") == 0)
+		send_event(session, request, stream, last, TEXT_LITERAL(""), false);
 }
 
 static void name_session(struct mcp_exchange *exchange)
@@ -160,8 +245,16 @@ static void exchange_begin(struct mcp_exchange *exchange)
 	if (exchange->has_begun)
 		return;
 	exchange->has_begun = true;
+	exchange->stream = ++exchange->session->streams;
 	name_session(exchange);
 	begin_events(exchange->request);
+	send_first_event(exchange->session, exchange->request, exchange->stream, &exchange->last);
+}
+
+static void exchange_send(struct mcp_exchange *exchange, struct text line, bool is_last)
+{
+	send_event(exchange->session, exchange->request, exchange->stream, &exchange->last, line,
+		is_last);
 }
 
 /* In revision 2026-07-28 some errors have a status of their own. */
@@ -198,7 +291,7 @@ static void exchange_refuse(struct mcp_exchange *exchange)
 	}
 	error = mcp_message_make_error(exchange->id, MCP_INTERNAL_ERROR, GATE_MEMORY_SENTENCE);
 	text.data = json_object_to_json_string_length(error, JSON_C_TO_STRING_PLAIN, &text.len);
-	write_event(exchange->request, text);
+	exchange_send(exchange, text, true);
 	gate_answer_end(exchange->request);
 	json_object_put(error);
 }
@@ -208,6 +301,8 @@ static void exchange_answer(struct mcp_exchange *exchange, struct text line, int
 {
 	exchange->waits = false;
 	if (!exchange->request) {
+		if (exchange->has_begun)
+			exchange_send(exchange, line, true);
 		exchange_free(exchange);
 		return;
 	}
@@ -217,7 +312,7 @@ static void exchange_answer(struct mcp_exchange *exchange, struct text line, int
 	}
 	set_unread(exchange, line.len);
 	if (exchange->has_begun) {
-		write_event(exchange->request, line);
+		exchange_send(exchange, line, true);
 		gate_answer_end(exchange->request);
 		return;
 	}
@@ -284,6 +379,9 @@ void mcp_session_end(struct mcp_session *session, unsigned status, const char *m
 	event_del(&session->beat);
 	mcp_link_close(session->link);
 	LIST_REMOVE(session, entry);
+	replay_done(&session->replay);
+	gate_hold_release(&session->kept);
+	gate_hold_release(&session->listened);
 	free(session);
 }
 
@@ -310,20 +408,26 @@ static void pass_answer(
 		mcp_session_end(session, 404, "the session was not initialized");
 }
 
-/* Passes on what is no answer. A client that does not read it misses it. */
+/* One that does not read misses the event; it is kept if the session has an id. */
+static struct gate_request *reader(struct gate_request *request)
+{
+	return request && !gate_answer_full(request) ? request : NULL;
+}
+
+/* Passes on what is no answer. */
 static void pass_notification(
 	struct mcp_session *session, const struct mcp_message *message, struct text line)
 {
 	const char *token = mcp_message_progress_token(message);
 	struct mcp_exchange *exchange = token ? find_waiting(session, NULL, token) : NULL;
-	struct gate_request *request = token ? NULL : session->listener;
 
-	if (exchange && exchange->request && exchange->takes_events) {
-		exchange_begin(exchange);
-		request = exchange->request;
-	}
-	if (request && !gate_answer_full(request))
-		write_event(request, line);
+	if (!token && session->was_heard)
+		send_event(session, reader(session->listener), 0, &session->heard, line, false);
+	if (!exchange || !exchange->takes_events || (!exchange->request && !exchange->has_begun))
+		return;
+	exchange_begin(exchange);
+	send_event(
+		session, reader(exchange->request), exchange->stream, &exchange->last, line, false);
 }
 
 static void on_line(void *context, struct text line)
@@ -420,9 +524,11 @@ static int open_session(struct gate_request *request, bool has_id, struct mcp_se
 
 	if (!workspace)
 		workspace = identity->workspace ? identity->workspace : "default";
-	if (session && (!has_id || make_id(session->id, sizeof(session->id)))) {
+	if (session && replay_init(&session->replay) == 0 &&
+		(!has_id || make_id(session->id, sizeof(session->id)))) {
 		session->gate = gate_request_gate(request);
 		snprintf(session->key, sizeof(session->key), "%s", identity->key);
+		snprintf(session->tenant, sizeof(session->tenant), "%s", identity->tenant);
 		r = mcp_link_open(session->gate, identity, workspace,
 			gate_request_query(request, "form"), &link_callbacks, session,
 			&session->link);
@@ -541,11 +647,22 @@ static void on_listener_end(struct gate_request *request)
 {
 	struct mcp_session *session = gate_request_context(request);
 
+	/* The session is over, or another request has the stream. */
 	if (!session)
 		return;
 	session->listener = NULL;
+	gate_hold_release(&session->listened);
 	if (!has_key(session))
 		mcp_session_end(session, 0, NULL);
+}
+
+static void listen_by(struct mcp_session *session, struct gate_request *request)
+{
+	session->listener = request;
+	session->was_heard = true;
+	gate_request_set_context(request, session);
+	gate_request_on_end(request, on_listener_end);
+	begin_events(request);
 }
 
 void mcp_session_listen(struct mcp_session *session, struct gate_request *request)
@@ -555,8 +672,105 @@ void mcp_session_listen(struct mcp_session *session, struct gate_request *reques
 			"the session has a stream already");
 		return;
 	}
-	session->listener = request;
-	gate_request_set_context(request, session);
-	gate_request_on_end(request, on_listener_end);
+	listen_by(session, request);
+	send_first_event(session, request, 0, &session->heard);
+}
+
+/* Resumption (Last-Event-ID) */
+
+static struct mcp_exchange *find_stream(const struct mcp_session *session, uint64_t stream)
+{
+	struct mcp_exchange *exchange;
+
+	LIST_FOREACH (exchange, &exchanges, entry)
+		if (exchange->session == session && exchange->waits && exchange->has_begun &&
+			exchange->stream == stream)
+			return exchange;
+	return NULL;
+}
+
+/* The client has come again, so that the connection of @request is dead. */
+static void displace(struct gate_request *request)
+{
+	if (!request)
+		return;
+	gate_request_set_context(request, NULL);
+	gate_request_drop(request);
+}
+
+struct resuming {
+	const struct replay *replay;
+	struct gate_request *request;
+	uint64_t stream;
+};
+
+static void write_again(void *context, uint64_t number, struct text data)
+{
+	const struct resuming *resuming = context;
+	char id[REPLAY_ID_BYTES];
+
+	replay_write_id(resuming->replay, resuming->stream, number, id);
+	write_event(resuming->request, id, data);
+}
+
+/*
+ * Gives @request the stream: that of GET, that of @exchange, or if this is NULL one that has ended.
+ * Returns where the hold of what it replays belongs, or NULL if memory is out.
+ */
+static struct gate_hold *take_stream(struct mcp_session *session, uint64_t stream,
+	struct mcp_exchange *exchange, struct gate_request *request)
+{
+	if (stream == 0) {
+		displace(session->listener);
+		listen_by(session, request);
+		return &session->listened;
+	}
+	if (exchange)
+		displace(exchange->request);
+	else
+		exchange = exchange_new();
+	if (!exchange)
+		return NULL;
+	exchange->request = request;
+	gate_request_set_context(request, exchange);
+	gate_request_on_end(request, on_mcp_request_end);
 	begin_events(request);
+	return &exchange->replayed;
+}
+
+void mcp_session_resume(struct mcp_session *session, struct gate_request *request, const char *id)
+{
+	struct resuming resuming = {&session->replay, request, 0};
+	struct gate_hold hold = {0}, *place;
+	struct mcp_exchange *exchange;
+	uint64_t number, last;
+	ssize_t bytes = -ENOENT;
+
+	if (!replay_read_id(&session->replay, text_from(id), &resuming.stream, &number)) {
+		mcp_refuse(request, 400, NULL, MCP_INVALID_REQUEST,
+			"Last-Event-ID is no event of this session");
+		return;
+	}
+	exchange = find_stream(session, resuming.stream);
+	last = resuming.stream == 0 ? session->heard : exchange ? exchange->last : 0;
+	if (resuming.stream > 0 || session->was_heard)
+		bytes = replay_after(&session->replay, resuming.stream, number, last, NULL, NULL);
+	if (bytes < 0) {
+		session->gate->counts[GATE_MCP_NOT_RESUMED]++;
+		mcp_refuse(request, 410, NULL, MCP_INVALID_REQUEST,
+			"events after Last-Event-ID are not kept any more");
+		return;
+	}
+	if (!gate_hold_set(&hold, session->tenant, (size_t)bytes) ||
+		!(place = take_stream(session, resuming.stream, exchange, request))) {
+		gate_hold_release(&hold);
+		mcp_refuse(request, 503, NULL, MCP_INTERNAL_ERROR, GATE_MEMORY_SENTENCE);
+		return;
+	}
+	gate_hold_release(place);
+	*place = hold;
+	session->gate->counts[GATE_MCP_RESUMED]++;
+	replay_after(&session->replay, resuming.stream, number, last, write_again, &resuming);
+	if (resuming.stream > 0 && !exchange)
+		gate_answer_end(request);
 }

@@ -43,6 +43,12 @@ void mcp_session_notify(struct mcp_session *session, struct gate_request *reques
 /** Has @request, a GET, take the messages that belong to no request. */
 void mcp_session_listen(struct mcp_session *session, struct gate_request *request);
 
+/**
+ * Has @request, a GET, go on with the stream of the event @id, after that event. It takes the
+ * stream from a connection that has it still.
+ */
+void mcp_session_resume(struct mcp_session *session, struct gate_request *request, const char *id);
+
 void mcp_session_end(struct mcp_session *session, unsigned status, const char *message);
 
 /** Answers @request with an error of JSON-RPC; @id is JSON text, or NULL. */

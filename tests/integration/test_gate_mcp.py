@@ -130,6 +130,123 @@ def test_a_client_that_leaves_does_not_cancel(mcp):
     assert not mcp.result(run(3, "until [ -e went ]; do sleep 0.05; done; rm on went"))["isError"]
 
 
+def count(gate, name):
+    return int(re.search(rf"^cloister_gate_{name} (\d+)$", gate.request("GET", "/metrics").body.decode(), re.M)[1])
+
+
+def half(mcp, number, then="true"):
+    """Begins a command that waits, reads its first event, and returns the stream."""
+    stream = mcp.open(run(number, f"echo begun; until [ -e on ]; do sleep 0.05; done; rm on; {then}; echo ended", token=number)).begin()
+    events = stream.events()
+    assert next(events)["params"]["message"] == "begun"
+    return stream, events
+
+
+def go_on(mcp):
+    assert not mcp.result(tool("on", "write_file", path="on", content=""))["isError"]
+
+
+@pytest.mark.parametrize("version", [LEGACY, OLDEST])
+def test_a_stream_that_broke_off_goes_on(gate, blue, version):
+    """The answer comes before the client does, and after it."""
+    client = HttpMcp(gate, blue)
+    client.initialize(version)
+    before = count(gate, "mcp_streams_resumed_total")
+    for is_early in (True, False):
+        stream, _ = half(client, 1, "echo >> gone")
+        stream.connection.close()
+        if is_early:
+            go_on(client)
+            assert not client.result(run(2, "until [ -e gone ]; do sleep 0.05; done; rm gone"))["isError"]
+        again = client.resume(stream.last)
+        if not is_early:
+            go_on(client)
+        *between, last = again.events()
+        assert all(one["params"]["progressToken"] == 1 and one["params"]["message"] != "begun" for one in between)
+        assert last["id"] == 1 and "ended" in json.dumps(last["result"])
+        # It may be asked for once more, from the first event and from the last.
+        *_, once_more = client.resume(stream.last).events()
+        assert once_more == last and not list(client.resume(again.last).events())
+    assert count(gate, "mcp_streams_resumed_total") == before + 6
+    client.ask(None, method="DELETE")
+
+
+def first_id(stream):
+    """Reads the event without data, with which a stream of 2025-11-25 begins."""
+    while not re.search(rb"id: (\S+)\n", stream.connection.read):
+        assert stream.connection.more()
+    return re.search(rb"id: (\S+)\n", stream.connection.read)[1].decode()
+
+
+def test_the_stream_of_get_goes_on(mcp):
+    stream = mcp.open(None, "GET").begin()
+    last = first_id(stream)
+    assert mcp.open(None, "GET").begin().head.startswith("http/1.1 409")
+    for _ in range(3):
+        again = mcp.resume(last)
+        assert "text/event-stream" in again.head
+    while stream.connection.more():
+        pass
+    mcp.ask(None, method="DELETE")
+    assert list(again.events()) == []
+    assert mcp.resume(last).head.startswith("http/1.1 404")
+
+
+def test_a_client_that_comes_again_has_the_stream(mcp):
+    """The old connection is open still, as after a change of the network."""
+    stream, events = half(mcp, 1)
+    again = mcp.resume(stream.last)
+    with pytest.raises((EOFError, ValueError, ConnectionResetError, AssertionError)):
+        list(events)
+    go_on(mcp)
+    *_, last = again.events()
+    assert last["id"] == 1
+
+
+@pytest.mark.parametrize("edit", [
+    lambda last: "", lambda last: "1", lambda last: last + "0", lambda last: last.rsplit("-", 1)[0], lambda last: last + "-1",
+    lambda last: last.replace("-", "-0", 1), lambda last: "0" * 16 + last[16:], lambda last: last.upper() + " x",
+    lambda last: last.rsplit("-", 1)[0] + "-999999999999999999999999"])
+def test_ids_that_are_no_event(mcp, edit):
+    stream, events = half(mcp, 1)
+    assert mcp.ask(None, f"Last-Event-ID: {edit(stream.last)}", method="GET").status == 400
+    go_on(mcp)
+    list(events)
+
+
+def test_an_event_is_of_one_session(gate, blue, mcp):
+    """Neither another session of the key nor another key gets what is kept."""
+    stream, events = half(mcp, 1)
+    go_on(mcp)
+    list(events)
+    other = HttpMcp(gate, blue)
+    other.initialize()
+    other_stream, other_events = half(other, 1)
+    assert other.ask(None, f"Last-Event-ID: {stream.last}", method="GET").status == 400
+    assert other_stream.last[16:] == stream.last[16:].replace(stream.last.rsplit("-", 1)[1], other_stream.last.rsplit("-", 1)[1])
+    thief = HttpMcp(gate, gate.key("green", "--name", "thief")["key"], session=mcp.session, version=mcp.version)
+    assert thief.ask(None, f"Last-Event-ID: {stream.last}", method="GET").status == 404
+    go_on(other)
+    list(other_events)
+    other.ask(None, method="DELETE")
+
+
+def test_events_that_are_not_kept_any_more(gate, mcp):
+    """A session keeps 1 MiB; a client that comes too late is told, and gets no stream with a gap."""
+    stream, events = half(mcp, 1)
+    go_on(mcp)
+    list(events)
+    first = stream.last
+    before = count(gate, "mcp_streams_not_resumed_total")
+    assert not mcp.result(tool(0, "write_file", path="wide", content="x" * 700_000))["isError"]
+    for number in (2, 3, 4):
+        said = run(number, "echo now; sleep 0.2; cat wide", token=number)
+        said["params"]["_meta"]["cloister/options"] = {"max_output": 1_000_000}
+        assert len(json.dumps(list(mcp.open(said).begin().events()))) > 500_000
+    assert mcp.ask(None, f"Last-Event-ID: {first}", method="GET").status == 410
+    assert count(gate, "mcp_streams_not_resumed_total") == before + 1
+
+
 def test_deleting_a_session_ends_what_runs(gate, blue):
     client = HttpMcp(gate, blue)
     client.initialize()

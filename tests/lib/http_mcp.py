@@ -2,6 +2,7 @@
 """A client of MCP by Streamable HTTP, of which the test says each request."""
 
 import json
+import re
 
 BOTH = "Accept: application/json, text/event-stream"
 LEGACY, OLDEST, MODERN = "2025-11-25", "2025-06-18", "2026-07-28"
@@ -52,6 +53,10 @@ class HttpMcp:
         assert self.ask(message("notifications/initialized")).status == 202
         return result
 
+    def resume(self, last):
+        """Asks for what came after the event @last, and returns the stream."""
+        return self.open(None, "GET", [f"Last-Event-ID: {last}"]).begin()
+
     def open(self, said, method="POST", headers=()):
         """Sends a request whose answer is a stream, and returns the stream."""
         body = json.dumps(said).encode() if said else b""
@@ -80,6 +85,7 @@ class Stream:
     def __init__(self, connection):
         self.connection = connection
         self.head = None
+        self.last = None  # the id of the last event
 
     def begin(self):
         while b"\r\n\r\n" not in self.connection.read:
@@ -90,19 +96,23 @@ class Stream:
 
     def events(self):
         """Yields the messages of the stream until it ends; the chunks of HTTP are taken apart."""
-        assert "content-type: text/event-stream" in self.head and "chunked" in self.head, self.head
+        assert "content-type: text/event-stream" in self.head, self.head
+        whole = re.search("content-length: (\\d+)", self.head)  # of a stream that has ended already
         text = b""
         while True:
-            length = int(self.connection.line(), 16)
-            while len(self.connection.read) < length + 2:
+            length = int(whole[1]) if whole else int(self.connection.line(), 16)
+            end = 0 if whole else 2
+            while len(self.connection.read) < length + end:
                 assert self.connection.more()
             text += self.connection.read[:length]
-            self.connection.read = self.connection.read[length + 2:]
+            self.connection.read = self.connection.read[length + end:]
             while b"\n\n" in text:
                 event, text = text.split(b"\n\n", 1)
                 data = [line[6:] for line in event.split(b"\n") if line.startswith(b"data: ")]
-                if data:
+                ids = [line[4:].decode() for line in event.split(b"\n") if line.startswith(b"id: ")]
+                self.last = ids[0] if ids else self.last
+                if any(data):
                     yield json.loads(b"\n".join(data))
-            if length == 0:
+            if whole or length == 0:
                 assert text == b""
                 return
