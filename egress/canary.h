@@ -6,8 +6,8 @@
 #include "common/egress/rules.h"
 
 /**
- * Makes the rules of the tenant SELFTEST_EGRESS_TENANT. Each can match nothing: the host is denied,
- * or is an address that is not opened. So whoever says that a cell is this tenant's gives it no
- * host. Returns 0 or -errno.
+ * Makes the rules of the tenant SELFTEST_EGRESS_TENANT. No rule allows a host: each names a denied
+ * host or an address that is never opened. A cell that is passed off as this tenant's therefore
+ * reaches no host. Returns 0 or -errno.
  */
 int canary_make(struct rules *ret_allow, struct rules *ret_deny, struct networks *ret_private);

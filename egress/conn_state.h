@@ -127,7 +127,7 @@ void conn_open(struct conn *conn);
 /** Tells a client that asked for a tunnel that it has one. Returns false if it takes no bytes. */
 bool conn_answer_tunnel(struct conn *conn);
 void conn_be_resolved(struct conn *conn);
-/** Waits for no answer of the resolver any more. */
+/** Stops waiting for the resolver's answer. */
 void conn_leave_query(struct conn *conn);
 void conn_be_connected(struct conn *conn);
 void conn_try_next(struct conn *conn);
@@ -143,8 +143,8 @@ void conn_check_idle(struct conn *conn);
 uint64_t conn_allowance(
 	struct conn *conn, enum conn_direction way, uint64_t now, const char **ret_key);
 /**
- * What the connection may carry each way now, in bytes, before others have their turn. It is asked
- * once in a turn of the loop.
+ * How many bytes the connection may carry in each direction in this turn of the loop. Call it once
+ * a turn.
  */
 size_t conn_share_of_turn(struct conn *conn);
 /** Counts the bytes of one direction. */

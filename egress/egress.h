@@ -76,10 +76,10 @@ struct cell {
 };
 
 /*
- * cloisterd names a call before its command is started, so that name is in the channel before any
- * connection of the command is. The loop takes it first, because it handles ready events of the
- * first priority before the others, and a connection is asked for its call when it is ready to be
- * read, not when it is accepted: it may have come after the loop last looked at the channel.
+ * cloisterd names a call before its command starts, so the name is in the channel before the
+ * command can connect. This event has the first priority, so the loop reads the channel before any
+ * connection. The call of a connection is looked up when the connection can be read, not when it is
+ * accepted: the name may have come after the loop last read the channel.
  */
 enum { EGRESS_PRIORITY_CHANNEL, EGRESS_PRIORITY_OTHER, EGRESS_PRIORITIES };
 
@@ -93,7 +93,10 @@ struct egress {
 	struct event readable, writable;
 	struct conn_queue waiting; /* for cloisterd to take their events */
 	LIST_HEAD(, cell) cells;
-	/* What waits for room. The end of a connection looks at this, and not at all cells. */
+	/*
+	 * Sockets that wait for room. When a connection ends, only these are looked at, and not all
+	 * cells.
+	 */
 	struct door_queue paused;
 	unsigned n_dns_paused; /* cells whose questions wait */
 	LIST_HEAD(, tenant) tenants;
@@ -149,13 +152,13 @@ struct egress_command *cell_command(struct cell *cell, uint64_t number);
 uint64_t cell_share(const struct cell *cell, uint64_t limit);
 
 /**
- * The calls on a socket of the cell since wake_cost_begin() have ended. If such calls take too much
- * CPU time, since programs of the cell have too many waiters there, the cell has no connections for
- * LIMIT_DEAR_CELL_MS.
+ * Charges the cell for its socket calls since wake_cost_begin(). If they took too much CPU time,
+ * because programs of the cell have too many waiters on the socket, the cell may have no
+ * connections for LIMIT_DEAR_CELL_MS.
  */
 void cell_calls_ended(struct cell *cell);
 
-/** Whether that time is not over. */
+/** Whether the cell may have no connections now, for that reason. */
 bool cell_is_dear(struct cell *cell);
 
 /**

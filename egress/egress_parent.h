@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Where a service manager starts cloister-egress, its first process serves nobody: it keeps one
- * process that does for each generation of cloisterd. After a take-over the new generation of
+ * Where a service manager starts cloister-egress, its first process serves nobody. It starts one
+ * serving process for each generation of cloisterd. After a take-over the new generation of
  * cloisterd gets another process, executed from the program that is installed then. The former
  * process serves until its cloisterd ends.
  */

@@ -12,8 +12,8 @@
 #include <stddef.h>
 
 /**
- * Appends those of the IPv4 networks in @networks to @refused that the filter refuses in part or
- * whole, as ADDRESS/PREFIX with blanks between, as far as they fit into @size bytes. No packet
- * leaves the host. An address that cannot be tried counts as not refused.
+ * Appends to @refused the IPv4 networks of @networks that the filter refuses in whole or in part,
+ * as ADDRESS/PREFIX separated by blanks, as far as they fit into @size bytes. No packet leaves the
+ * host. An address that cannot be tried counts as not refused.
  */
 void ip_filter_find(const struct networks *networks, char *refused, size_t size);

@@ -4,7 +4,8 @@
 /*
  * The part of the configuration that cloister-egress enforces, read from root's files by itself. If
  * cloisterd is taken over, nobody reaches a host that these files allow to no tenant. It can pass
- * off one tenant's cell as another's, whose hosts and secrets that cell then has the use of.
+ * off one tenant's cell as another's, and the cell can then use the other tenant's hosts and
+ * secrets.
  */
 
 #include "common/egress/rules.h"

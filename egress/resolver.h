@@ -49,5 +49,5 @@ struct resolver_query *resolver_ask(struct resolver *resolver, const struct host
  */
 void resolver_leave(struct resolver_query *query, uint64_t *of_tenant, uint64_t *of_cell);
 
-/** Counts no more in *@count, which goes away. */
+/** Stops counting in *@count, which is about to be freed. */
 void resolver_forget(struct resolver *resolver, const uint64_t *count);

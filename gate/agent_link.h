@@ -4,7 +4,7 @@
 /*
  * A connection to cloisterd's agent socket that acts for one tenant. cloisterd enforces that: the
  * first request of the connection binds it (connection.bind), and later ones cannot undo it.
- * cloisterd is trusted with the answers, and nothing that they hold.
+ * cloisterd is trusted to answer; the content of its answers is not trusted.
  */
 
 #include "libcloister/cloister.h"
@@ -61,13 +61,13 @@ bool agent_link_found_no_room(const struct agent_link *link);
 void agent_link_close(struct agent_link *link);
 
 /**
- * Ends the connection, also a paused one: cloisterd ends its calls, and what waits for an answer
- * gets an error soon, not from here. The owner closes the link later.
+ * Ends the connection, even while it is paused. cloisterd ends its calls. Requests in flight fail
+ * soon, but not within this call. The owner closes the link later.
  */
 void agent_link_end(struct agent_link *link);
 
 /**
- * Opens a bound connection and gives its socket, non-blocking, to @done, whose it is then. With a
+ * Opens a bound connection and gives its socket, non-blocking, to @done, which then owns it. With a
  * @port it is one to this port of the identity's workspace; otherwise @port is 0. -1 with @error:
  * -EACCES if cloisterd refuses, -EAGAIN if it has no room now, -ECONNREFUSED if nothing listens at
  * the port, -ENOENT if the workspace does not run, or another -errno. Returns 0, or -errno, with

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * How many keys that were none, and ids of no sandbox, an address has tried in the last minute. A
- * valid key is never refused for what others tried: the bound is for what guessing costs, and what
- * it logs.
+ * Counts the wrong keys and unknown sandbox ids that each address has tried in the last minute. A
+ * valid key is never refused for the failures of others: the limit bounds the CPU time and log
+ * lines of guessing.
  */
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Which heads are refused. libmicrohttpd splits a head into its parts; where it is more lenient
- * than RFC 9112, this is not. No input or output, so that it can be tested with any head.
+ * Decides which heads are refused. libmicrohttpd splits a head into its parts and is more lenient
+ * than RFC 9112; this file is not. No input or output, so that it can be tested with any head.
  */
 
 #include "common/text.h"

@@ -12,8 +12,8 @@ struct gate_relay;
 
 /**
  * Relays between the non-blocking stream sockets @a and @b, which stay the caller's. The end of one
- * direction is passed on by shutdown(2). @ended is called once, when both have said all, or one is
- * gone; it frees the relay. Returns NULL if memory is out.
+ * direction is passed on by shutdown(2). @ended is called once: when both directions have ended, or
+ * when one socket has failed. It frees the relay. Returns NULL if memory is out.
  */
 struct gate_relay *gate_relay_new(
 	struct event_base *base, int a, int b, void (*ended)(void *context), void *context);

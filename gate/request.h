@@ -42,7 +42,7 @@ const char *gate_request_header(const struct gate_request *request, const char *
 const struct gate_head *gate_request_head(const struct gate_request *request);
 /** Whose key it has: never NULL with GATE_ACCESS_KEY; otherwise NULL if there is no valid one. */
 const struct gate_identity *gate_request_identity(const struct gate_request *request);
-/** What a valid @key stands for, for faces that find it elsewhere; NULL: it is none. */
+/** Returns the identity of @key, for faces that find keys elsewhere; NULL: the key is not valid. */
 const struct gate_identity *gate_request_check_key(struct gate_request *request, struct text key);
 
 /**
@@ -110,7 +110,7 @@ bool gate_answer_full(const struct gate_request *request);
 void gate_answer_on_room(
 	struct gate_request *request, void (*on_room)(struct gate_request *request));
 void gate_answer_end(struct gate_request *request);
-/** Ends in a way that the client can tell from the answer's end. */
+/** Ends the answer before it is complete, in a way that the client notices. */
 void gate_answer_abort(struct gate_request *request);
 
 void gate_answer_bytes(

@@ -36,7 +36,7 @@ int tls_shake(struct tls *tls);
 /** Returns the number of bytes read, at most @size; 0 if the host has said that it sends no more.
  */
 ssize_t tls_read(struct tls *tls, void *buffer, size_t size);
-/** Whether something has come, which stays: returns 1, 0 at the end, or as tls_read() does. */
+/** Whether data has come, without reading it. Returns 1; 0 at the end; or as tls_read() does. */
 int tls_peek(struct tls *tls);
 /**
  * Returns the number of bytes that were sent, of @len, at least 1. After -EAGAIN the same bytes
@@ -47,7 +47,7 @@ ssize_t tls_write(struct tls *tls, const void *data, size_t len);
 void tls_close(struct tls *tls);
 
 bool tls_wants_write(const struct tls *tls);
-/** Whether something is decrypted already, of which the socket says nothing. */
+/** Whether decrypted data waits here, for which the socket does not become readable. */
 bool tls_has_more(const struct tls *tls);
 /** Writes why it failed, in words of OpenSSL and never of the host. */
 void tls_failure(const struct tls *tls, char *ret, size_t size);

@@ -21,7 +21,7 @@ bool data_takes_port(const struct gate_request *request);
 void data_begin(struct gate_request *request);
 /** The same for a call that answers with a stream. */
 void data_begin_stream(struct gate_request *request);
-/** Begins an op of a REST route, without body and token: the act finds out what the client may. */
+/** Begins an op of a REST route, without body and token: the act checks the client's rights. */
 void data_begin_open(struct gate_request *request);
 /** The same for an upload, whose body is read as it comes. */
 void data_begin_upload(struct gate_request *request);

@@ -26,7 +26,7 @@ struct dir_watch_owner {
 };
 
 /**
- * Begins to watch the absolute @path of the sandbox of @op, as the op's body says otherwise.
+ * Begins to watch the absolute @path in the sandbox of @op. The op's body has the other options.
  * Returns 0 or -errno.
  */
 int dir_watch_new(const struct op *op, const char *path, const struct dir_watch_owner *owner,

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What cloisterd's refusals are for E2B's clients: a status of HTTP, and a code of the Connect
- * protocol, from which the clients make their own exceptions. Pure functions.
+ * Maps cloisterd's refusals to an HTTP status and a code of the Connect protocol, from which E2B's
+ * clients make exceptions. Pure functions.
  */
 
 #include "libcloister/cloister.h"
@@ -13,10 +13,12 @@ struct e2b_error {
 	const char *code; /* of a Connect answer */
 };
 
-/** Returns what @error is for a client. */
+/** Maps an error of a tool. */
 struct e2b_error e2b_error_of(enum cloister_error error);
 
-/** Returns what a refusal of cloisterd's is: parameters that it does not take are the client's. */
+/**
+ * Maps a refusal of cloisterd. Parameters that cloisterd does not take are the client's mistake.
+ */
 struct e2b_error e2b_error_of_reply(const struct cloister_message *reply);
 
 /** Returns the status that an answer to a unary request of Connect has with the code @code. */

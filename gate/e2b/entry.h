@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Files, as cloisterd's methods tell of them and as E2B's clients read them. Pure functions. */
+/* Converts entries of files from cloisterd's form to E2B's. Pure functions. */
 
 #include "common/text.h"
 
 struct json_object;
 
-#define ENTRY_METADATA \
-	"e2b." /* what the names of extended attributes that are metadata begin with */
+#define ENTRY_METADATA "e2b." /* prefix of extended attributes that are metadata */
 
 /** Returns the EntryInfo of @node, an entry of file.stat, in a workspace that is seen at @root. */
 struct json_object *entry_show(struct json_object *node, const char *root);

@@ -30,8 +30,8 @@ struct json_object;
 #define FACTS_METADATA   "e2b.m."
 
 /*
- * The lease of a sandbox that is to end now, the shortest that cloisterd takes. A request may come
- * within it, so a sandbox whose lease has no more left than this has ended.
+ * The shortest lease that cloisterd takes: a sandbox that must end now gets it. A request may come
+ * before it ends, so a sandbox counts as ended once its lease has no more left than this.
  */
 #define FACTS_END_MS 1
 

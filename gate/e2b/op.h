@@ -24,7 +24,7 @@ struct json_object;
 struct op;
 struct sandbox;
 
-/** Goes on with what cloisterd answered, which is no refusal. */
+/** Goes on with an answer of cloisterd that is not a refusal. */
 typedef void op_next(struct op *op, const struct cloister_message *reply);
 
 /* How answers look. */
@@ -73,8 +73,8 @@ void op_send(struct op *op, struct json_object *object);
 /** Ends a stream without an error. */
 void op_end_stream(struct op *op);
 /**
- * Keeps the op, also when its request is over, until op_leave(). Both belong around whatever waits,
- * or uses the op after it may have answered.
+ * Keeps the op until op_leave(), even if its request ends. Put both around code that waits, or that
+ * uses the op after it may have been answered.
  */
 void op_stay(struct op *op);
 void op_leave(struct op *op);
@@ -111,8 +111,8 @@ void op_fail(struct op *op, unsigned status, const char *code, const char *forma
 void op_refuse(struct op *op, const struct cloister_message *reply);
 
 /**
- * Returns what cloisterd's answer has at @path, which the caller puts, or NULL: the client has been
- * told that it cannot be read.
+ * Returns the member at @path of cloisterd's answer, for the caller to put. NULL: there is none,
+ * and the client has been told.
  */
 struct json_object *op_read(struct op *op, const struct cloister_message *reply, const char *path);
 

@@ -14,7 +14,7 @@ bool outside_is(const struct op *op, const char *path);
 
 /* Each returns the shell's line, which the caller puts: a string of JSON; NULL: no memory. */
 
-/** A line that tells of @path, and of what is in it down to @depth (0: of @path alone). */
+/** A line that lists @path and the entries below it down to @depth (0: @path alone). */
 struct json_object *outside_list(const char *path, int64_t depth);
 struct json_object *outside_make(const char *path);
 struct json_object *outside_move(const char *path, const char *to);
@@ -23,13 +23,13 @@ struct json_object *outside_remove(const char *path);
 struct json_object *outside_write(const char *path);
 struct json_object *outside_read(const char *path);
 
-/** Runs @line, which is taken, and calls @next if it did what it should; otherwise answers. */
+/** Runs @line, which is taken. Calls @next if the line succeeded; otherwise answers the client. */
 void outside_run(struct op *op, struct json_object *line, op_next *next);
 
 /** Returns what a line of outside_list() told, as an array of entries of file.stat. */
 struct json_object *outside_entries(const struct cloister_message *reply);
 
-/** Returns whether the command of @reply did what it should, or answers why not. */
+/** Returns whether the command of @reply succeeded; if not, answers the client. */
 bool outside_worked(struct op *op, const struct cloister_message *reply);
 
 /** The options of a call of run_command for a line. */

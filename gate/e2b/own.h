@@ -30,7 +30,7 @@ struct facts *own_facts(struct op *op);
 /** Changes the lease of the found sandbox to end in @ms. */
 void own_lease(struct op *op, int64_t ms, bool pauses, op_next *next);
 
-/** What a client that may use the sandbox gets: its id, its tokens. Takes nothing. */
+/** Returns what a client of the sandbox gets: its id and tokens. Takes nothing. */
 struct json_object *own_admission(struct op *op, const struct facts *facts);
 
 /** Returns the seconds that the client asks for in "timeout", as milliseconds, or -1 if wrong. */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Processes of a sandbox, which are sessions of cloisterd. A process's pid is a number that the
- * session's id begins with: nothing has to remember it, and no process has it as its real pid,
- * which is smaller. Pure functions, but for process_events().
+ * Processes of a sandbox, which are sessions of cloisterd. The pid of a process is the number with
+ * which its session's id begins, so the gate need not keep it. Real pids are smaller, so no process
+ * has it as its real pid. Pure functions, but for process_events().
  */
 
 #include "common/byte_queue.h"

@@ -4,9 +4,9 @@
 /*
  * Ids of sandboxes, and the tokens that open them. An id is 20 lower-case letters and digits, so
  * that it can be part of a host name: the first four tell which tenants it may belong to, the
- * others are random. A token is the id of a key of the gate and a MAC, with the hash that the gate
- * has of that key, of the sandbox's id and generation. So no token is stored anywhere, and it ends
- * with its key. Tokens are compared in constant time.
+ * others are random. A token is the id of a key of the gate and a MAC of the sandbox's id and
+ * generation. The MAC's secret is the hash that the gate keeps of that key. So no token is stored,
+ * and a token ends with its key. Tokens are compared in constant time.
  */
 
 #include "common/text.h"
@@ -37,7 +37,10 @@ bool sandbox_id_valid(struct text text);
 /** Makes an id of @tenant. Returns 0, or -errno of getrandom(2). */
 int sandbox_id_make(struct text tenant, char ret_id[static SANDBOX_ID_LETTERS + 1]);
 
-/** Returns whether @id, which is valid, could be one of @tenant. One of a million others could. */
+/**
+ * Returns whether @id, which is valid, may be of @tenant. About one in a million ids of other
+ * tenants passes, too.
+ */
 bool sandbox_id_of_tenant(struct text id, struct text tenant);
 
 /** Makes the token of a sandbox. */

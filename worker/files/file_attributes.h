@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a file has besides its name and contents, and keeps when another replaces it. */
+/* The attributes that a file keeps when a new file replaces it. */
 
 #include "common/text.h"
 
@@ -10,9 +10,9 @@ struct stat;
 /**
  * Gives the new file that @new_fd has open the attributes of the file @name in the directory
  * @parent, as far as possible: permissions without set-user-ID and set-group-ID bits, group, user.*
- * attributes and POSIX ACL (acl(5), xattr(7)). @old is that file's status, as a look at it was;
- * another file that has the name by now gives no attributes of its own. Only the permissions are
- * mandatory. Returns 0, or -errno if they could not be set.
+ * attributes and POSIX ACL (acl(5), xattr(7)). @old is that file's status when it was looked at. A
+ * file that has taken the name since gives no attributes. Only the permissions are mandatory.
+ * Returns 0, or -errno if they could not be set.
  */
 int file_attributes_keep(int new_fd, int parent, const char *name, const struct stat *old);
 

@@ -2,15 +2,13 @@
 #pragma once
 
 /*
- * Replaces a file by a new one only if it is the file that was read, with the content that was
- * read: the two exchange their names (renameat2(2), RENAME_EXCHANGE), and what has come out is
- * looked at. If it is not what was expected, both are put back, so that nothing is lost that
- * another process has written meanwhile. The files process calls it for writes and edits that
- * expect a version.
+ * Replaces a file by a new one only if it is the file that was read, and unchanged. The two files
+ * exchange their names (renameat2(2), RENAME_EXCHANGE), and the old file is checked again. If it is
+ * another file or was changed, the names are exchanged back, so nothing that another process has
+ * written is lost. The files process calls it for writes and edits that expect a version.
  *
- * Exchanges of one name take turns (dir_marks.h), also those of other cloister instances. Otherwise
- * a second one could build on what the first is about to take back, and take away what the first
- * puts back.
+ * Exchanges of one name take turns (dir_marks.h), also those of other cloister instances.
+ * Otherwise a second exchange could build on a file that the first is about to take back.
  */
 
 #include "common/text.h"
@@ -21,7 +19,7 @@
 
 struct stat;
 
-/* There is not the file that the write expects. No system call here returns this number. */
+/* The file is not the one that the write expects. No system call here returns this number. */
 #define ERROR_CHANGED ECANCELED
 /* Another exchange of the name does not end. No system call here returns this number. */
 #define ERROR_NO_TURN ETIME

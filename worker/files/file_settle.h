@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Runs in the files process. An earlier call, whose end was lost, may have made its change without
- * having written it to disk. Before the change is found made, and answered with success, it is.
+ * Runs in the files process. An earlier call whose end was lost may have made its change without
+ * writing it to disk. The change is therefore written to disk before a later call finds it made and
+ * answers with success.
  */
 
 #include "worker/files/walk/root_open.h"

@@ -5,18 +5,18 @@
  * write_file in the files process, in stages because the content arrives in frames: begin, append,
  * commit or not, free. An error before the end of the content is kept, and commit answers it.
  *
- * A file never appears half written. The content goes to a file without a name (O_TMPFILE), which
- * is linked to its name when it is complete and on disk. To replace a file it takes the name
+ * A file never appears half written. The content goes to a file without a name (O_TMPFILE),
+ * which is linked to its name when it is complete and on disk. To replace a file it takes the name
  * .cloister-<16 hex digits of the call> for one rename(2); on a file system without O_TMPFILE it
- * has that name from the beginning. When the workspace is next opened, such names that a death has
- * left are removed (file_sweep.h).
+ * has that name from the beginning. When the workspace is next opened, file_sweep.h removes such
+ * names that a killed process has left.
  *
- * A write that expects a version replaces only that: it exchanges the two files (file_exchange.h)
- * and puts both back if what has come out is not the file that was read, or no longer has the
- * content that was read. Nothing that another process has written meanwhile is lost. What a process
- * writes through a descriptor that it had open before is in the replaced file, as with every
- * rename. While a write has a temporary name, its mark on the directory keeps sweeps from that name
- * (dir_marks.h): an exchange may leave there, for a moment, a file of another process.
+ * A write that expects a version replaces only that version: it exchanges the two files
+ * (file_exchange.h), and exchanges them back if the old file is another one or was changed. Nothing
+ * that another process has written meanwhile is lost. As with every rename, a process that has the
+ * old file open goes on writing to the old file. While a write has a temporary name, its mark on
+ * the directory (dir_marks.h) keeps sweeps from removing that name, because an exchange may leave
+ * another process's file there for a moment.
  *
  * A replacement keeps the permissions, user.* attributes and POSIX ACL of the old file
  * (file_attributes.h), and its group if this process may set it. It does not keep set-user-ID and
@@ -52,8 +52,8 @@ void file_write_append(struct file_write *staged, const void *data, size_t len);
 void file_write_expect(struct file_write *staged, int fd, struct text content);
 
 /**
- * Gives the file its name. Returns TOOL_OK, STALE_FILE if there is not what is expected, or another
- * error. file_write_commit() says more.
+ * Gives the file its name. Returns TOOL_OK, STALE_FILE if the old file is not the expected one, or
+ * another error. file_write_commit() says more.
  */
 enum tool_error file_write_publish(struct file_write *staged);
 
@@ -64,16 +64,17 @@ const char *file_write_path(const struct file_write *staged);
 const char *file_write_sentence(const struct file_write *staged);
 
 /**
- * Tells @reply which change file_write_commit() would make, and makes the write expect what is
- * there now. Returns whether it can be committed; otherwise @reply has been ended with the error.
+ * Tells @reply which change file_write_commit() would make. From then on the write expects the file
+ * as it is now. Returns whether it can be committed; otherwise @reply has been ended with the
+ * error.
  */
 bool file_write_hold(struct file_write *staged, struct reply *reply);
 
 /**
  * Gives the file its name and ends @reply: an error, or path, size, created and version. A durable
  * write is then on disk (fsync(2) of file and directory). Without it readers see the old or the new
- * file all the same, but after a power failure the result depends on the file system. Less or more
- * content than announced is EXECUTION_ERROR and changes nothing.
+ * file all the same, but after a power failure the result depends on the file system. If the
+ * content is shorter or longer than announced, the answer is EXECUTION_ERROR and nothing changes.
  */
 void file_write_commit(struct file_write *staged, struct reply *reply);
 

@@ -24,7 +24,7 @@ void reply_free(struct reply *reply);
  */
 void reply_next(struct reply *reply, uint64_t call);
 
-/** The end of the call tells the quota of our id on the file system of @fd, if that has one. */
+/** Adds our id's quota on the file system of @fd, if there is one, to the end of the call. */
 void reply_tell_disk(struct reply *reply, int fd);
 
 /** Sends what was kept back. Returns 0 or -errno, as below. */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Where processes wait that were killed and have not ended, for the administrator of a host whose
- * disk or kernel is stuck. The spawner looks, because it is the parent of their user namespaces and
- * so may read /proc/PID/wchan; cloisterd is under Landlock, which forbids that: ptrace(2),
+ * Finds where killed processes that have not ended wait, for the administrator of a host whose disk
+ * or kernel is stuck. The spawner looks, because it is the parent of their user namespaces and so
+ * may read /proc/PID/wchan; cloisterd is under Landlock, which forbids that: ptrace(2),
  * landlock(7).
  */
 

@@ -52,8 +52,9 @@ struct edit_failure {
 };
 
 /**
- * Reads the edits from @body: for each a byte that is 1 for all, and two texts with their lengths.
- * They are borrowed from it. Returns 0, or -EBADMSG for what cloisterd never sends.
+ * Reads the edits from @body: for each a byte (1: replace each occurrence), and two texts with
+ * their lengths. The texts are borrowed from @body. Returns 0, or -EBADMSG for what cloisterd never
+ * sends.
  */
 int edit_plan_read(struct edit_plan *plan, struct text body);
 

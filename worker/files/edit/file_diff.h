@@ -6,7 +6,8 @@
 #include "worker/files/walk/root_open.h"
 
 /**
- * Answers what has changed since a layer was frozen. Only what the layers above that one have is
- * looked at, and it is compared as the kernel shows it: then, and now.
+ * Answers which files have changed since a layer was frozen. Only entries of the layers above that
+ * one are looked at. Each is compared in two views of the kernel: the frozen one and the present
+ * one.
  */
 void file_diff(const struct root *root, const struct files_diff *request, struct reply *reply);

@@ -3,9 +3,9 @@
 
 /*
  * edit_file in the files process: all edits of a call are made, or none. The file is read, edited
- * in memory (edit_plan.h) and replaced as write_file replaces it, with one condition more: what the
- * rename takes away must be the file that was read, with the content that was read. A file that
- * another process has changed meanwhile is put back and the edits are tried on it anew.
+ * in memory (edit_plan.h) and replaced as write_file replaces it, with one more condition: the
+ * replaced file must be the file that was read, and unchanged. If another process has changed it,
+ * the file is put back and the edits are tried on it again.
  */
 
 #include "worker/files/reply.h"
@@ -24,9 +24,9 @@ int file_edit_begin(const struct root *root, const struct files_edit *request, u
 void file_edit_append(struct file_edit *edit, const void *data, size_t len);
 
 /**
- * Tells @reply which change file_edit_commit() would make, and makes the edit expect what is there
- * now. Returns whether it can be made; otherwise @reply has been ended with the error, after what
- * is there was told if it could be read.
+ * Tells @reply which change file_edit_commit() would make. From then on the edit expects the file
+ * as it is now. Returns whether the edit can be made; otherwise @reply was ended with the error,
+ * after the file's version if the file could be read.
  */
 bool file_edit_hold(struct file_edit *edit, struct reply *reply);
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What is there at the paths of a patch, for a call that is to find out what has become of an
- * earlier one. Runs in the files process; the tenant may change the files meanwhile.
+ * Reads the present versions of a patch's files, for a call that must find out whether an earlier
+ * call made its change. Runs in the files process; the tenant may change the files meanwhile.
  */
 
 #include "common/wire/wire_files.h"
@@ -14,9 +14,9 @@
 #define PATCH_LOOK_BYTES (2 * LIMIT_PATCH_BYTES)
 
 /**
- * Writes what is there at the path, or the two paths, of @file, as struct files_patched has it.
- * Takes what it reads from @budget; a file that is larger than what is left of it cannot be
- * compared.
+ * Writes the versions at the path, or at both paths, of @file, in the form of struct files_patched.
+ * Subtracts the bytes that it reads from @budget. A file that is larger than the rest of @budget
+ * has no version.
  */
 void patch_look(const struct root *root, const struct patch_file *file, size_t *budget,
 	char found[FILES_FOUND_BYTES + 1]);

@@ -58,7 +58,7 @@ int scanner_scan(struct scanner *scanner, struct text bytes, scan_visitor visit,
 size_t scanner_mark_len(struct text bytes);
 
 /**
- * Looks at @bytes, a part of a text too long to be held for this. It begins at the text's
+ * Looks at @bytes, a part of a text that is too long to be held whole. It begins at the text's
  * beginning, behind a byte order mark, or @ret_done bytes after the part before; @last: the text
  * ends with it. Returns true if no match begins in the first *@ret_done bytes. False:
  * scanner_scan() has to see the whole text.

@@ -3,14 +3,14 @@
 
 /*
  * Runs in the files process. Marks of writes on a directory, for other files processes that write
- * in it: those of other cloister instances too, which share neither memory nor a pid namespace.
- * Whoever can read the directory could set marks as well, and would delay edits and sweeps there,
- * and do nothing else.
+ * in it: those of other cloister instances too, which share neither memory nor a pid namespace. Any
+ * process that can read the directory can set marks too. It can delay edits and sweeps there, and
+ * do nothing else.
  *
- * A mark is a shared open file description lock on one byte of the directory, fcntl(2). A directory
- * has no bytes, so no program of a tenant locks one; flock(2) is of another kind and is not
- * noticed. The kernel drops a mark with the descriptor, so also with the process. On a network file
- * system only processes of one host see each other's marks.
+ * A mark is a shared open file description lock on one byte of the directory, fcntl(2). A
+ * directory has no bytes, so no program of a tenant locks one; flock(2) is of another kind and is
+ * not noticed. The kernel drops a mark with the descriptor, so also with the process. On a network
+ * file system only processes of one host see each other's marks.
  */
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A whole file in memory, which is compared with what a later look finds: edits and versions. */
+/* A whole file in memory, to be compared with the file at a later time: for edits and versions. */
 
 #include "common/text.h"
 

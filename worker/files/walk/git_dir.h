@@ -20,8 +20,8 @@ struct git_dir {
 
 /**
  * Finds the git directory of @dirfd (O_PATH is enough) at @path, relative to @root; "" is the root.
- * Without @follow a file or a link counts as a repository, and is not looked at. So does what leads
- * outside of the workspace, where git may find a repository that is out of sight here. The caller
- * closes both descriptors.
+ * Without @follow a file or a link counts as a repository, and is not looked at. So does a link or
+ * file that leads out of the workspace, where git may find a repository that is out of sight here.
+ * The caller closes both descriptors.
  */
 struct git_dir git_dir_find(const struct root *root, int dirfd, struct text path, bool follow);

@@ -4,8 +4,8 @@
 /*
  * Reads which files git tracks from a repository's index, for the files process. The index belongs
  * to the workspace and is hostile: it is opened without following links, only if it is a regular
- * file, and read within named limits, as far as the questions need it. What is as git writes it
- * counts up to the first thing that is not. gitformat-index(5), versions 2 to 4, object names of 20
+ * file, and read within named limits, as far as the questions need it. Entries count up to the
+ * first one that git would not write so. gitformat-index(5), versions 2 to 4, object names of 20
  * and 32 bytes.
  */
 
@@ -27,9 +27,9 @@ int git_index_from(int fd, size_t size, struct git_index **ret_index);
 void git_index_free(struct git_index *index);
 
 /**
- * Whether @path, relative to the repository, is tracked or is a directory with tracked files. What
- * is in a directory of a sparse index is not: git removes its files and names those that are back.
- * Reads on until the names are past @path, so paths in the order of git's names are answered after
- * one pass. Returns 0, 1 or -ENOMEM.
+ * Whether @path, relative to the repository, is tracked or is a directory with tracked files. Files
+ * in a directory of a sparse index are not: git removes them, and lists those that came back by
+ * name. Reads on until the names are past @path, so paths in the order of git's names are answered
+ * after one pass. Returns 0, 1 or -ENOMEM.
  */
 int git_index_tracks(struct git_index *index, struct text path);

@@ -33,9 +33,9 @@ void gitignore_leave(struct gitignore *ignore, size_t path_len);
 int gitignore_enter_above(struct gitignore *ignore, struct text path);
 
 /**
- * Lets rules that name all that is in the directory @path, such as "dist" followed by a slash and a
- * star, no longer apply: like a rule that names the directory, they do not hide what is in it from
- * one who names it.
+ * Suspends rules that match all entries of the directory @path, such as "dist" followed by a slash
+ * and a star. A caller who names the directory sees its entries, as with a rule that names the
+ * directory itself.
  */
 void gitignore_show(struct gitignore *ignore, struct text path);
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * How the spawner's children begin and end that execute no program: path resolver, home cleaner,
+ * The start and end of the spawner's children that execute no program: path resolver, home cleaner,
  * tmpfs closer, taker, overlay mounter, holder, copier, measurer and layer merger. Each begins as a
  * copy of the spawner, with its capabilities and descriptors, and its kind has a list of steps that
  * give them up. A child's context is a struct that begins with a struct forked, which is the

@@ -34,8 +34,8 @@ int sweep_add(struct sweep_queue *queue, struct sweep *sweep, const char *tenant
 bool sweep_goes_on(struct sweep_queue *queue, struct sweep *sweep, int status);
 
 /**
- * Whether the next home cleaner is not to wait for an idle processor: a turn was over before it had
- * used its time of the processor, or many wait.
+ * Whether the next home cleaner runs at normal priority: an earlier turn was over before it had
+ * used its CPU time, or many wait.
  */
 bool sweep_hurries(const struct sweep_queue *queue);
 

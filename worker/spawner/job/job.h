@@ -6,8 +6,8 @@
  * hang: closing descriptors, clearing and measuring trees, copying, merging, reading archives. Each
  * kind of job is a const table: the child's confinement (forked.h), how many run at once and how
  * long, and the functions for its turn and for its end. Tenants take turns (common/fair_queue.h). A
- * child that runs for longer than late_ms keeps only its own tenant's jobs waiting, also when it
- * was killed and the kernel does not let it go.
+ * child that runs longer than late_ms delays only its own tenant's jobs, even if it was killed and
+ * the kernel does not end it.
  *
  * Runs in the spawner.
  */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Makes one layer of two that lie one on the other and never change: an overlay shows the same with
- * it in the place of both. Files are linked, so it takes no room but that of directories, and no
- * longer than there are entries in the two. overlayfs: Documentation/filesystems/overlayfs.rst
+ * Merges two adjacent layers, which never change, into one. An overlay shows the same files with it
+ * in place of both. Files are hard links, so only directories take room, and the time depends on
+ * the number of entries alone. overlayfs: Documentation/filesystems/overlayfs.rst
  */
 
 /**
