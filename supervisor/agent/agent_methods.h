@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Handlers of the table in agent_endpoint.c whose files other files need nothing else of. Each
- * answers @request, now or later.
+ * Handlers of the table in agent_endpoint.c. Handlers whose files also have functions for others
+ * are in those files' headers. Each answers @request, now or later.
  */
 
 struct client;

@@ -23,19 +23,19 @@ enum tool_error agent_moved(
 	const struct client *client, struct workspace *workspace, struct refusal *ret_refusal);
 
 /**
- * Whether nothing begins in @workspace (NULL: none that is here, or all) because another generation
- * of cloisterd takes over: TOOL_OK, or TOOL_BUSY. agent_moved() says so too.
+ * Returns TOOL_BUSY if nothing may begin in @workspace (NULL: in no particular one) because another
+ * generation of cloisterd takes over, otherwise TOOL_OK. agent_moved() says so too.
  */
 enum tool_error agent_retires(
 	const struct client *client, struct workspace *workspace, struct refusal *ret_refusal);
 
 /**
- * Whether nothing begins at all now: service_refusal(), or TOOL_BUSY while the audit log cannot be
- * written and must be.
+ * Returns why nothing may begin at all now: service_refusal(), or TOOL_BUSY while a required audit
+ * log cannot be written. TOOL_OK: it may.
  */
 enum tool_error agent_refuses_all(const struct client *client, struct refusal *ret_refusal);
 
-/** Whether the connection waits for as many answers as it may: TOOL_OK, or TOOL_BUSY. */
+/** Returns TOOL_BUSY if the connection waits for as many answers as it may, otherwise TOOL_OK. */
 enum tool_error agent_has_room(const struct client *client, struct refusal *ret_refusal);
 
 /** Whether the audit log has no room for the end of a further call of @tenant. */

@@ -16,8 +16,8 @@ struct tenant;
 struct workspace;
 
 /**
- * As workspaces_get_managed(), for a client that may be bound to one workspace: of others it is
- * told FORBIDDEN. Methods find managed workspaces by this function alone.
+ * As workspaces_get_managed(), but answers FORBIDDEN to a client that is bound to another
+ * workspace. Methods find managed workspaces by this function alone.
  */
 enum tool_error agent_get_managed(const struct client *client, struct tenant *tenant,
 	struct text name, bool create, struct workspace **ret, struct refusal *ret_refusal);
@@ -32,7 +32,10 @@ struct workspace *agent_hold_workspace(struct client *client, struct text name);
 struct workspace *agent_hold_or_answer(
 	struct client *client, const struct jsonrpc_request *request, struct text name);
 
-/** Says that a request without a workspace has none; NULL, the sentence of the error, if @named. */
+/**
+ * Returns the sentence for a request that names no workspace and has no default one. NULL if
+ * @named: the error's own sentence is used.
+ */
 const char *agent_no_workspace(bool named);
 
 /** The no_workspace of a reply_form whose methods answer a refusal (client_state.h). */

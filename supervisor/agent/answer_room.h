@@ -9,8 +9,9 @@ struct command_io;
 struct observation;
 
 /**
- * Keeps only as much of a command's output as fits into @room bytes of an answer for @reader: as
- * JSON it may take six times its size, and for a model twice that once more.
+ * Keeps only as much of a command's output as fits into @room bytes of an answer for @reader. As
+ * JSON a byte may take six bytes; an answer for a model has the output once more, as a string that
+ * is escaped twice.
  */
 void answer_room_cut(struct command_io *io, enum reader reader, uint64_t room);
 

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * What happens when the lease of a managed workspace ends (managed/leases.h). Its calls and
- * sessions are ended, with LEASE_ENDED; openings that wait are answered so; connections have it
- * open no more. When nothing runs there any more, it is closed, or removed.
+ * Ends a managed workspace whose lease has ended (managed/leases.h). Its calls and sessions are
+ * ended with LEASE_ENDED, waiting openings are answered LEASE_ENDED, and connections no longer have
+ * it open. When nothing runs in it any more, it is closed or removed.
  *
- * A generation that another one has replaced ends only what runs in it; the other one does the
- * rest.
+ * After a take-over the old generation ends only what runs in the old generation; the new one does
+ * the rest.
  */
 
 struct service;

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The rows of one answer to workspace.list: of all that come, in any order, those with the smallest
- * keys after a cursor, as many as the answer may have. So a page takes bounded memory, and pages of
- * a list that changes meanwhile skip nothing that stays and repeat nothing.
+ * The rows of one answer to workspace.list. Rows come in any order; the page keeps those with the
+ * smallest keys after the cursor, up to its limit. So a page takes bounded memory. If the list
+ * changes between two pages, no row that stays is skipped or repeated.
  *
  * Runs in cloisterd. The texts come from clients.
  */

@@ -11,7 +11,7 @@ struct refusal;
 struct client;
 struct workspace;
 
-/* For methods that, like these, take the workspace "workspace" of @request for themselves. */
+/* For methods that, like these, need the workspace that @request names to be free of sessions. */
 
 /** Returns it, held, or NULL after the answer. */
 struct workspace *checkpoint_workspace(

@@ -61,7 +61,7 @@ bool audit_is_held(struct audit *audit);
 void audit_resume(struct audit *audit);
 void audit_relay(struct audit *audit, int fd);
 
-/** Writes a line, without its chain, of another generation that has begun to relay. */
+/** Writes a line that another generation has relayed, which has no chain yet. */
 void audit_relayed(struct audit *audit, struct text members);
 
 /**
@@ -76,8 +76,8 @@ const char *audit_forbids(const struct audit *audit);
 const char *audit_refuses_call(const struct audit *audit, const struct tenant *tenant);
 
 /**
- * Sets the number of @tenants that share that room (common/budget.h), at the start and after a
- * reload.
+ * Sets the number of @tenants that share the queue's room (common/budget.h), at the start and after
+ * a reload.
  */
 void audit_share(struct audit *audit, size_t tenants);
 
@@ -97,8 +97,8 @@ void audit_call_refused(struct audit *audit, const struct peer_credentials *peer
 	const struct workspace *workspace, const char *tool, const char *code);
 
 /**
- * Records a call with a key that an earlier call had had: "call.replayed", or
- * "call.outcome_unknown" for the @error OUTCOME_UNKNOWN.
+ * Records a call whose key an earlier call had: "call.replayed", or "call.outcome_unknown" for the
+ * @error OUTCOME_UNKNOWN.
  */
 void audit_call_replayed(struct audit *audit, const struct peer_credentials *peer,
 	const struct workspace *workspace, const char *tool, enum tool_error error);

@@ -60,8 +60,8 @@ bool audit_writer_is_held(struct audit_writer *writer);
 void audit_writer_resume(struct audit_writer *writer);
 
 /**
- * A held writer sends queued and further lines to the generation of cloisterd at @fd (borrowed,
- * handover.h), which writes them. The file is another one's from now on.
+ * Sends queued and later lines to the generation of cloisterd at @fd (borrowed, handover.h), which
+ * owns the file from now on and writes them. The writer is held.
  */
 void audit_writer_relay(struct audit_writer *writer, int fd);
 

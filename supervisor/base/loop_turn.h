@@ -52,8 +52,8 @@ void loop_turn_defer_last(struct loop_turn_task *task);
 void loop_turn_cancel(struct loop_turn_task *task);
 
 /**
- * Says whether a call of loop_turn_end() follows for certain, before the loop goes on: then tasks
- * that are deferred need nothing else to run them.
+ * Says whether loop_turn_end() will be called before the loop goes on. If so, deferred tasks need
+ * no event to run them.
  */
 void loop_turn_will_end(bool certain);
 

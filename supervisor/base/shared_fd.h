@@ -3,14 +3,14 @@
 
 /*
  * Descriptors of cloisterd's that a tenant's processes share: pipes. read(2), write(2) and close(2)
- * take the pipe's mutex, which another process may hold for as long as it likes, and they wait for
- * it also with O_NONBLOCK: who writes to a pipe copies from its memory with the mutex held, and the
- * page fault of that copy may wait for a file system, or for a sibling that gets no CPU. Threads
- * make these calls, for each tenant its own. The loop only polls: poll(2) and epoll_ctl(2) take no
+ * take the pipe's mutex and wait for it even with O_NONBLOCK. Another process may hold the mutex
+ * for as long as it likes: write(2) copies from the writer's memory with the mutex held, and a page
+ * fault of that copy may wait for a file system, or for a sibling that gets no CPU. Threads make
+ * these calls, for each tenant its own. The loop only polls: poll(2) and epoll_ctl(2) take no
  * mutex.
  *
- * A tenant has one thread while its processes write, and none when it is idle. One that does not
- * come back is replaced, within bounds. What waits meanwhile is the same tenant's.
+ * A tenant has one thread while its processes write, and none when it is idle. A thread whose call
+ * does not return is replaced, within bounds. Only calls of the same tenant wait for it.
  */
 
 #include "common/text.h"
@@ -31,11 +31,11 @@ struct watch;
 
 /* Called from the loop. */
 struct shared_fd_calls {
-	/* What was begun has ended. */
+	/* The call has ended. */
 	void (*done)(void *context);
 	/*
-	 * What was begun has not ended within LIMIT_SHARED_FD_HELD_MS. Called once for each call on
-	 * the descriptor at most. The owner may close it.
+	 * The call has not ended within LIMIT_SHARED_FD_HELD_MS. Called once for each call on the
+	 * descriptor at most. The owner may close it.
 	 */
 	void (*held)(void *context);
 };
@@ -67,7 +67,10 @@ int shared_fd_new(struct shared_fd_threads *threads, struct shared_fd_sum *sum, 
 /** Whether a read or a write was begun and has not ended. No other may be begun then. */
 bool shared_fd_is_busy(const struct shared_fd *shared);
 
-/** What ended last has brought: a number of bytes, 0 at the end of what can be read, or -errno. */
+/**
+ * Returns the result of the call that ended last: a number of bytes, 0 at the end of input, or
+ * -errno.
+ */
 ssize_t shared_fd_result(const struct shared_fd *shared);
 
 /**
@@ -77,9 +80,9 @@ ssize_t shared_fd_result(const struct shared_fd *shared);
 void shared_fd_read(struct shared_fd *shared, size_t max);
 
 /**
- * Takes what the read that ended last has brought, as many bytes as its result, for
- * shared_fd_give_back(). Another may be begun then. A tenant has few such buffers, and its reads
- * wait for one.
+ * Takes the bytes of the read that ended last, as many as its result. Another read may then begin.
+ * Return them with shared_fd_give_back(): a tenant has few such buffers, and its reads wait for
+ * one.
  */
 char *shared_fd_take(struct shared_fd *shared);
 void shared_fd_give_back(struct shared_fd_threads *threads, char *data);
@@ -97,8 +100,8 @@ short shared_fd_poll(const struct shared_fd *shared, short events);
 int shared_fd_number(const struct shared_fd *shared);
 
 /**
- * Sets what @watch, which is of @shared, waits for. Others' waiters make that dear too: they may
- * hold the lock of their list while they wake each other.
+ * Sets the events that @watch, which is of @shared, waits for. This call may be expensive, too:
+ * waiters of other processes may hold the lock of the list while they wake each other.
  */
 void shared_fd_want(struct shared_fd *shared, struct watch *watch, unsigned wanted);
 
@@ -112,9 +115,9 @@ void shared_fd_sum_charge(struct shared_fd_threads *threads, struct shared_fd_su
 void shared_fd_charge(struct shared_fd *shared, int64_t ns);
 
 /**
- * Closes and frees it; its owner is not called any more. With @now somebody waits for its end:
- * otherwise it is closed a little later, with others. The loop must not watch it any more. NULL is
- * allowed.
+ * Closes and frees it; its owner is not called any more. With @now it is closed at once, because a
+ * process waits for that; otherwise a little later, with others. The loop must not watch it any
+ * more. NULL is allowed.
  */
 void shared_fd_close(struct shared_fd *shared, bool now);
 

@@ -45,7 +45,7 @@ int cell_worker_pidfd(const struct cell *cell);
 /** Returns the number that names its cgroup; 0 if it is not open. */
 uint64_t cell_group(const struct cell *cell);
 
-/** Notes a change that need or settled must look at; the loop does so later. */
+/** Notes a change. The loop calls the owner's need and settled later. */
 void cell_settle(struct cell *cell);
 
 /** Whether calls to @process may begin. */

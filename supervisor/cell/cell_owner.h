@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a cell asks and tells its owner, the workspace. */
+/* The callbacks of a cell to its owner, the workspace. */
 
 #include "common/wire/wire_spawner.h"
 
@@ -72,7 +72,7 @@ struct cell_owner {
 	void (*lost)(void *context, enum cell_loss loss, const char *why);
 	/* Called after every change: calls may begin. The only callback that may free the cell. */
 	void (*settled)(void *context);
-	/* Returns the flow whose share of the loop reading its processes takes. */
+	/* Returns the flow that pays for the loop's time in reading its processes. */
 	struct loop_share_flow *(*share)(void *context);
 	/* Returns the sum for descriptors that its processes share. */
 	struct shared_fd_sum *(*sum)(void *context);
@@ -98,8 +98,8 @@ struct cell_counts {
 	uint64_t files_lost; /* the same for files processes alone */
 	uint64_t idle_ended; /* ended because no call came */
 	/*
-	 * That could not be made, although they might be, one after the other: since a worker last
-	 * told of a command. When that was for the last one (clock_now()), and why.
+	 * The number of cells in a row that could not be made, although they are allowed, since a
+	 * worker last reported a command. When the last one failed (clock_now()), and why.
 	 */
 	unsigned unmade;
 	int64_t unmade_at;

@@ -88,7 +88,10 @@ static inline struct process *cell_files(struct cell *cell)
 	return &cell->processes[CELL_FILES];
 }
 
-/** What the errno @error of a step means for calls; @otherwise if it says nothing of its own. */
+/**
+ * Maps the errno @error of a failed step to what it means for calls; @otherwise: for an errno
+ * without a meaning of its own.
+ */
 static inline enum cell_loss cell_loss_of(int error, enum cell_loss otherwise)
 {
 	if (error == EDQUOT)

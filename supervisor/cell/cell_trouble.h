@@ -18,7 +18,7 @@ const char *cell_trouble(const struct cell *cell, int64_t *ret_age_ms);
 void cell_trouble_tell(struct cell *cell, const char *what, const char *why);
 
 /**
- * Tells the owner the same with where the processes wait that are not gone, when the spawner has
+ * Tells the owner the same, with the place where the remaining processes wait, once the spawner has
  * answered.
  */
 void cell_trouble_tell_where(struct cell *cell, const char *what, const char *why);

@@ -15,7 +15,7 @@
 struct config;
 struct tenant;
 
-/* The roles on the control socket; each includes the ones before it. */
+/* The roles on the control socket. Each may do all that the roles before it may. */
 enum control_role {
 	CONTROL_ROLE_NONE,
 	CONTROL_ROLE_OBSERVER, /* may look */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The limit of a workspace on disk. The kernel does, where the workspace's id has a quota
+ * The limit of a workspace on disk. The kernel enforces it where the workspace's id has a quota
  * (cloister-quota). Otherwise cloisterd measures it, if its tenant has a disk class: over the
  * class's size (the soft limit) calls that write are refused and commands begin without the right
  * to write to files; commands that grow it further by an eighth (the hard limit) are ended. A

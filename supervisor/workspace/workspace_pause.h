@@ -32,8 +32,8 @@ struct workspace_pause {
 void workspace_pause_init(struct workspace *workspace);
 
 /**
- * Has the workspace measured while its commands are stopped, for @ms at most. If that is not to be,
- * it is measured nevertheless.
+ * Has the workspace measured while its commands are stopped, for @ms at most. If they cannot be
+ * stopped, it is measured nevertheless.
  */
 void workspace_pause_begin(struct workspace *workspace, int64_t ms);
 
@@ -50,14 +50,15 @@ void workspace_pause_advance(struct workspace *workspace);
 int workspace_pause_told(struct workspace *workspace, const struct channel_frame *frame);
 
 /**
- * How long its commands have been stopped so that it could be measured. They write and read nothing
- * meanwhile, and handle no signal: that time does not count as theirs.
+ * Returns how long its commands have been stopped for measurements. Commands neither read, write
+ * nor handle signals meanwhile, so this time does not count against their limits.
  */
 int64_t workspace_stopped_ns(const struct workspace *workspace);
 
 /**
- * Whether @timer, which has expired, came too early because they have been stopped since
- * *@stopped_ns: then it is set for as long again, and *@stopped_ns is brought up to date.
+ * Whether @timer, which has expired, came too early because the commands have been stopped since
+ * *@stopped_ns. If so, it is set again for as long as they were stopped, and *@stopped_ns is
+ * brought up to date.
  */
 bool workspace_were_stopped(
 	const struct workspace *workspace, int64_t *stopped_ns, struct timer *timer);

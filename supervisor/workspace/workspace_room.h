@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The descriptors that workspaces hold in cloisterd, where its limit of open files is lower than
- * all that the tenants may have in use could need. Workspaces may hold three quarters of the
- * descriptors that cloisterd itself does not need. Of several tenants, one may hold as much of that
- * as it leaves free. Cells that nobody uses end before the room is used up. A workspace without
- * room is BUSY. For workspace.c, workspaces.c and workspace_idle.c.
+ * Bounds the descriptors that workspaces hold in cloisterd, if its limit of open files is lower
+ * than what all workspaces that tenants may have in use could need. Workspaces may hold three
+ * quarters of the descriptors that cloisterd itself does not need. Of several tenants, one may hold
+ * as much of that as it leaves free. Cells that nobody uses end before the room is used up. A
+ * workspace without room is BUSY. For workspace.c, workspaces.c and workspace_idle.c.
  */
 
 #include <stdbool.h>

@@ -70,7 +70,7 @@ struct workspace {
 	struct listening *listening; /* of its cell; NULL: which ports listen is not told */
 };
 
-/** What any workspace of @tenant would be opened with. */
+/** Describes the cell of any workspace of @tenant. */
 void workspace_describe_any(
 	const struct workspaces *all, const struct tenant *tenant, struct spawner_open *ret);
 
@@ -83,7 +83,7 @@ struct workspace_room {
 	bool is_shared;   /* among tenants */
 };
 
-/* Why nothing that would wait for calls begins while workspaces_settle() is in force. */
+/* The refusal of operations that would wait for calls while workspaces_settle() is in force. */
 #define WORKSPACE_SETTLES                                                                         \
 	"Another generation of the service takes over, which does not wait for calls: try again " \
 	"in a moment"

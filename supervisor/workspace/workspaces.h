@@ -58,8 +58,8 @@ void workspaces_tell_left(struct workspaces *workspaces,
 	void (*left)(void *context, struct workspace *workspace), void *context);
 
 /**
- * Another generation of cloisterd takes over, or does not any more: copies that have begun go on,
- * and none begins that would choose an id for a fork.
+ * Another generation of cloisterd takes over, or no longer does. Meanwhile begun copies go on, and
+ * no copy begins that would choose an id for a fork.
  */
 void workspaces_retire(struct workspaces *workspaces, bool retire);
 
@@ -67,15 +67,15 @@ void workspaces_retire(struct workspaces *workspaces, bool retire);
 void workspaces_prepare(struct workspaces *workspaces, const struct tenant *tenant);
 
 /**
- * Whether nothing is under way that another cloisterd with the same state must not find so: no
- * managed workspace is being opened, and none removed or given other layers. It does not wait for
- * look-ups, copies and openings of directories, because a hung file system may delay them.
+ * Whether another cloisterd may use the state now: no managed workspace is being opened, removed or
+ * given other layers. Look-ups, copies and openings of directories do not count, because a hung
+ * file system may delay them.
  */
 bool workspaces_are_settled(const struct workspaces *workspaces);
 
 /**
- * Answers BUSY to what is unsettled because it waits for calls, such as a checkpoint, and to what
- * would wait so, until workspaces_retire() is called next.
+ * Answers BUSY to operations that wait for calls, such as a checkpoint, and to new ones of that
+ * kind until workspaces_retire() is called next.
  */
 void workspaces_settle(struct workspaces *workspaces);
 

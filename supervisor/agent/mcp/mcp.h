@@ -52,5 +52,5 @@ void mcp_put_task_members(struct json_text *json);
 /** Whether the client says in @request that it takes tasks of the extension. */
 bool mcp_takes_tasks(const struct jsonrpc_request *request);
 
-/** Answers that @request is for clients that say so. */
+/** Refuses @request of a client that has not said so. */
 void mcp_refuse_untaking(struct client *client, const struct jsonrpc_request *request);

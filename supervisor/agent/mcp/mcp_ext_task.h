@@ -54,8 +54,8 @@ void mcp_ext_task_cancel(struct mcp_ext_task *task);
 void mcp_ext_task_put(struct json_text *json, const struct mcp_ext_task *task);
 
 /**
- * After these it writes the result or the error, if the status has one. @room: how many bytes there
- * are for it. Returns false if that is too little, before anything is written.
+ * After these it writes the result or the error, if the status has one, of at most @room bytes.
+ * Returns false, and has written nothing, if it needs more.
  */
 bool mcp_ext_task_fits(const struct mcp_ext_task *task, uint64_t room);
 void mcp_ext_task_put_outcome(struct json_text *json, struct mcp_ext_task *task);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a client tells the command of a session besides input: session.signal and session.resize. */
+/* session.signal and session.resize. */
 
 #include <stdbool.h>
 

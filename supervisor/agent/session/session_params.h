@@ -16,8 +16,8 @@ struct jsonrpc_request;
 struct session;
 
 /**
- * Returns the session that @request names, if the client may use it. Otherwise answers: to a client
- * of another tenant as to one that guesses.
+ * Returns the session that @request names, if the client may use it. Otherwise answers that there
+ * is none, also to a client of another tenant.
  */
 struct session *session_param(struct client *client, const struct jsonrpc_request *request);
 
@@ -32,8 +32,8 @@ bool number_param(
 bool may_use_session(const struct client *client, const struct session *session);
 
 /**
- * Likewise, for an answer that has waited: a reload may have taken the session from the client, who
- * has asked for nothing since.
+ * Likewise, for an answer that has waited: a reload since the request may have taken the session
+ * from the client.
  */
 bool may_still_use_session(struct client *client, const struct session *session);
 

@@ -33,6 +33,6 @@ void tool_session_begin(struct client *client, struct jsonrpc_request *request,
 void tool_session_port_note(const struct client *client, const struct workspace *workspace,
 	uint64_t offered, const struct observation *observation, struct notes *notes);
 
-/** Adds to the notes of a refused call of such a tool, whose name is missing, what runs. */
+/** Adds the running commands to the notes of a call that was refused because it names none. */
 void tool_session_note(const struct client *client, const struct workspace *workspace,
 	struct call_refusal *refusal);

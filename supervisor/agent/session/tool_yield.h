@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * options.yield_ms of a command: it counts as a session from the beginning, because it may become
- * one. So it never finds the sessions used up later, and a refusal comes before anything is run.
+ * options.yield_ms of a command. The command counts as a session from its beginning, because it may
+ * become one. So it is refused before it runs if there is no place, and never later.
  */
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@ struct call_request;
 struct client;
 struct workspace;
 
-/** Whether there is no place for @request, with @ret_refusal filled in. False if it needs none. */
+/** Returns whether @request needs a place and there is none; @ret_refusal is then filled in. */
 bool tool_yield_refuses(const struct client *client, const struct workspace *workspace,
 	const struct call_request *request, struct call_refusal *ret_refusal);
 

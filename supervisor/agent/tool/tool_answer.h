@@ -37,9 +37,9 @@ const struct observation *tool_call_fit(const struct client_call *call,
 	struct refusal *ret_refusal);
 
 /**
- * Begins @call_request (taken) in place of @first, which is over and not answered: it has the id of
- * that from now on. It is answered in the form @reply, which is taken, and @bytes of memory are
- * counted for it besides its own. Returns false if memory is out, and @first has its id still.
+ * Begins @call_request (taken) in place of @first, which is over and not answered. The new call
+ * takes over the id of @first and @bytes of memory, and is answered in the form @reply, which is
+ * taken. Returns false if memory is out; @first then keeps its id.
  */
 bool tool_call_follow(struct client_call *first, struct workspace *workspace,
 	struct call_request *call_request, const struct client_reply *reply, size_t bytes);

@@ -8,7 +8,7 @@
 
 /**
  * Sends @data, at most COMMAND_IO_CHUNK bytes. In text, an incomplete character at the end is kept
- * until the rest has come.
+ * back until its rest has come.
  */
 void tool_output_send(struct client_call *call, enum command_stream stream, struct text data);
 

@@ -10,9 +10,9 @@ struct channel_frame;
 
 /**
  * The client is gone: detaches the owner, as call_disown(), and cancels the call. A call with a key
- * goes on, for the client may come back and ask for its result: if it has begun and can have
- * effects, or if another call has joined it. With key_wait_ms it is cancelled when nobody has
- * waited for it for so long.
+ * is not cancelled if it has begun and can have effects, or if another call has joined it, because
+ * the client may come back for the result. With key_wait_ms it is cancelled after so long without a
+ * waiting client.
  */
 void call_lose_client(struct call *call);
 

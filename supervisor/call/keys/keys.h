@@ -55,12 +55,12 @@ struct key *keys_lead(struct keys *keys, const struct call_request *request, str
 struct call *keys_join(struct keys *keys, const struct call_request *request);
 
 /**
- * If the call of @key has to find out the fate of an earlier one, returns that call's change,
- * borrowed; otherwise NULL.
+ * Returns the change of the earlier call whose fate the call of @key must find out, borrowed; NULL:
+ * there is none.
  */
 const struct key_change *key_resolves(const struct key *key);
 
-/** Counts that the call of @key has found it out, or could not. */
+/** Counts whether the call of @key has found out that fate. */
 void key_resolved(struct key *key, bool known);
 
 /**

@@ -25,8 +25,8 @@ struct stream_shown;
 bool model_text_exists(const struct observation *observation);
 
 /**
- * Writes @observation, whose text exists, as one string of JSON; observation.text is emptied. A
- * result without its text is a fault of cloisterd's, which the string says.
+ * Writes @observation, whose text exists, as one string of JSON; observation.text is emptied. If a
+ * result lacks its text, which is a bug of cloisterd, the string says so.
  */
 void model_text_write(struct json_text *json, const struct observation *observation);
 

@@ -67,7 +67,7 @@ struct observation {
 	bool made;     /* it has changed files: it must not be answered BUSY */
 };
 
-/* The sentence about a change that was made, if there is no room for its result. */
+/* The sentence that replaces the result of a change if the result finds no room. */
 #define OBSERVATION_UNTOLD "The change was made, but there is no room to tell its result; look"
 
 /**

@@ -56,8 +56,8 @@ enum tool_error workspace_roll_back(struct workspace *workspace, uint32_t number
 	workspace_swapped swapped, void *context, struct refusal *ret_refusal);
 
 /**
- * Tries to have the workspace shown above a layer that belongs to cloisterd's own id. @swapped is
- * told TOOL_OK if a cell has shown it, otherwise why not; the workspace is then as it was. As
+ * Tries to open a cell above a layer that belongs to cloisterd's own id. @swapped gets TOOL_OK if
+ * the cell opened, otherwise the reason. The workspace is then as it was before. As
  * workspace_checkpoint().
  */
 enum tool_error workspace_try_foreign(struct workspace *workspace, workspace_swapped swapped,

@@ -47,7 +47,9 @@ int workspace_preview_keep(struct workspace *workspace);
  */
 void workspace_preview_undo(struct workspace *workspace, workspace_swapped undone, void *context);
 
-/** Its client is gone, and it could not be undone: whoever needs the workspace has it tried again.
+/**
+ * Its client is gone, and it could not be undone. The next request that needs the workspace tries
+ * again.
  */
 void workspace_preview_abandon(struct workspace *workspace);
 
@@ -55,8 +57,8 @@ void workspace_preview_abandon(struct workspace *workspace);
 bool workspace_preview_forget(struct workspace *workspace);
 
 /**
- * Whether a request that needs the workspace is refused for the sake of a preview; @own: which its
- * client has made. TOOL_OK, or BUSY with @ret_refusal filled in.
+ * Returns BUSY, with @ret_refusal filled in, if a preview keeps a request from the workspace; @own:
+ * the request's client has made the preview. Otherwise TOOL_OK.
  */
 enum tool_error workspace_preview_refusal(
 	struct workspace *workspace, bool own, struct refusal *ret_refusal);

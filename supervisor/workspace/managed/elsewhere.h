@@ -26,6 +26,6 @@ void elsewhere_clear(struct elsewhere *elsewhere);
 /** The functions below accept NULL: there are none. */
 bool elsewhere_has(const struct elsewhere *elsewhere, dev_t dev, ino_t ino);
 
-/** Whether another one of them than the given one belongs to @uid. */
+/** Whether a directory other than the given one belongs to @uid. */
 bool elsewhere_has_uid(const struct elsewhere *elsewhere, uid_t uid, dev_t dev, ino_t ino);
 size_t elsewhere_count(const struct elsewhere *elsewhere);

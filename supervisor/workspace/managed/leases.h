@@ -3,8 +3,8 @@
 
 /*
  * The leases of managed workspaces, of those in use and of all others: when each ends, as its
- * properties on disk say. A lease that ended while cloisterd was down ends at once. Who ends what
- * runs in the workspace is told (leases_tell()); a workspace that cannot end yet is tried again.
+ * properties on disk say. A lease that ended while cloisterd was down ends at once. The callback of
+ * leases_tell() ends what runs in the workspace; if it cannot yet, it is called again later.
  *
  * Runs in cloisterd. Clients decide when leases end.
  */
@@ -40,5 +40,8 @@ void leases_forget(struct leases *leases, const struct tenant *tenant, const cha
  */
 void leases_look(struct leases *leases, const struct config *config, bool tidies);
 
-/** Another generation, which may change them, serves: those of workspaces in use are read often. */
+/**
+ * Another generation serves and may change leases, so the leases of workspaces in use are read
+ * often.
+ */
 void leases_retire(struct leases *leases);

@@ -85,7 +85,7 @@ int managed_put_away(int managed_fd, const struct tenant *tenant, const char *na
 /** Removes the empty directory of a workspace. Returns 0 or -errno. */
 int managed_remove(int managed_fd, const struct tenant *tenant, const char *name);
 
-/** The same for those that are removed and not cleared yet; the names are those of nothing. */
+/** The same for removed workspaces that are not cleared yet; their names are temporary ones. */
 int managed_each_removed(int managed_fd, const struct tenant *tenant,
 	void (*each)(void *context, const char *name), void *context);
 
@@ -99,9 +99,10 @@ const char *managed_left_next(DIR *directory, size_t *left);
 /** Whether there is a workspace @name. */
 bool managed_exists(int managed_fd, const struct tenant *tenant, const char *name);
 
-/** Takes the mark away by which an older version finished removals. Returns whether there was one.
+/**
+ * Removes the mark that an older version used to finish removals. Returns whether there was one.
  */
 bool managed_unmark(int managed_fd, const struct tenant *tenant, const char *name);
 
-/** Forgets that a workspace that is gone was a whole root. */
+/** Removes the mark that a workspace, which is gone, was a whole root. */
 void managed_forget_root(int managed_fd, const struct tenant *tenant, const char *name);

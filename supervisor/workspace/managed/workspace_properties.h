@@ -15,9 +15,9 @@ struct workspace;
 int workspace_read_properties(struct workspace *workspace);
 
 /**
- * Keeps what is @given in place of what it kept of that. shown_at cannot be changed, and the
- * network only while no cell is open. Returns TOOL_OK, or a code with @ret_refusal filled in, and
- * nothing has changed.
+ * Replaces the given properties by those in @given. shown_at cannot be changed, and the network
+ * only while no cell is open. Returns TOOL_OK, or a code with @ret_refusal filled in, and nothing
+ * has changed.
  */
 enum tool_error workspace_set_properties(
 	struct workspace *workspace, const struct properties *given, struct refusal *ret_refusal);

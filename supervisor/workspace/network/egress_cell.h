@@ -46,8 +46,8 @@ void egress_use_begin(struct egress_cell *cell, struct network_use *use, uint64_
 void egress_use_cgroup(struct network_use *use, uint64_t cgroup);
 
 /**
- * Nothing is left of the command. Returns whether ended is called later, when all is known that
- * cloister-egress has to tell; otherwise nothing more comes.
+ * Nothing is left of the command. Returns true if ended is called later, once cloister-egress has
+ * reported all connections; false: nothing more comes.
  */
 bool egress_use_end(struct network_use *use);
 
@@ -59,11 +59,11 @@ void egress_use_forget(struct network_use *use);
 /** Tells a cloister-egress that is ready of the cell, with its sockets, and of its calls. */
 void egress_cell_tell(struct egress_cell *cell);
 /**
- * Nothing serves the cell any more, whose owner is told @why if it is not NULL. A client of a
- * socket that is closed everywhere is refused at once, and does not wait.
+ * Nothing serves the cell any more; its owner gets @why unless that is NULL. The sockets are closed
+ * everywhere, so that clients are refused at once and do not wait.
  */
 void egress_cell_refuse(struct egress_cell *cell, const char *why);
-/** Returns what belongs to @call, or NULL. */
+/** Returns the use of @call, or NULL. */
 struct network_use *egress_cell_use(const struct egress_cell *cell, uint64_t call);
 /** The call's part is over: nothing more comes about it. */
 void egress_use_over(struct network_use *use);

@@ -52,7 +52,7 @@ struct egress_link {
 	bool has_untold; /* it is ready, but does not know all cells yet */
 	bool gone;       /* it has ended, and no other one will connect */
 	bool is_retired; /* another generation of cloisterd has the listener */
-	/* What of egress_private the host's IP filter refuses to it */
+	/* Networks of egress_private that the host's IP filter refuses */
 	char filtered[LIMIT_EGRESS_REASON_BYTES];
 	struct watch watch;
 	struct loop_turn_task flush;

@@ -49,7 +49,10 @@ uint32_t forking_count(const struct forking *forking);
 
 /** How they were made: "overlay", "memory" or "copy". */
 const char *forking_by(const struct forking *forking);
-/** Why they were copied where they need not have been; NULL: they were not, or always are. */
+/**
+ * Why they were copied although this host can make forks without copies; NULL: they were not
+ * copied, or must always be.
+ */
 const char *forking_why_copied(const struct forking *forking);
 
 /** Ends it, and clears forks that have no name yet. NULL is allowed. */
