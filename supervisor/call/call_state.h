@@ -140,7 +140,7 @@ struct call {
 
 /*
  * A feature that calls may use: a row of call_hooks. Features that a call does not use are not
- * asked. Where an element is NULL, the row has nothing to do then.
+ * asked. An element may be NULL.
  */
 struct call_hook {
 	/* The call is new: returns 0 or -ENOMEM. */
@@ -163,7 +163,7 @@ struct call_hook {
 
 #define CALL_FRAME_OF_ANOTHER 1
 
-/* In the order in which they speak. */
+/* In the order in which they are asked. */
 extern const struct call_hook call_hooks[CALL_USES];
 
 /** Removes the first row from @uses, which is not 0, and returns it. */

@@ -376,7 +376,7 @@ def test_nothing_else_is_linked_with_the_supervisor():
 
 
 def test_methods_find_managed_workspaces_where_bindings_are_checked():
-    """A client may be bound to one workspace (doc/decisions/0194). workspace.open, which makes one, checks it itself."""
+    """A client may be bound to one workspace (doc/decisions/0195). workspace.open, which makes one, checks it itself."""
     callers = {path.name for path in (ROOT / "supervisor" / "agent").glob("*.c")
                if re.search(r"\bworkspaces_get_managed\w*\(", path.read_text())}
     assert callers == {"agent_workspace.c", "method_workspace.c"}
