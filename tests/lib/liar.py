@@ -11,7 +11,7 @@ import time  # noqa: F401  (for the code in the file)
 program, kind, workspace = sys.argv[1:4] if len(sys.argv) > 3 else (*sys.argv[1:3], "")
 sys.path.insert(0, os.path.dirname(program))
 name = os.path.basename(program).removeprefix("cloister-")
-if not os.path.exists(workspace):  # where commands see a managed workspace; here is its detached mount
+if kind.startswith("managed") or not os.path.exists(workspace):  # it is where commands see it; here is its detached mount
     workspace = "/proc/self/fd/5"
 try:
     with open(f"{workspace}/.lie-{name}") as file:

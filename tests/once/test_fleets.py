@@ -423,7 +423,7 @@ def test_the_image_has_what_the_programs_link():
     there = subprocess.run(["dpkg", "-L", *listed], capture_output=True, text=True, check=True).stdout
     names = {line.rsplit("/", 1)[1] for line in there.splitlines() if "/" in line}
     # Every image has these. libtinfo comes with libncursesw.
-    assert libraries - names <= {"libc.so.6", "libm.so.6", "libtinfo.so.6", "libgcc_s.so.1"}
+    assert libraries - names <= {"libc.so.6", "libm.so.6", "libresolv.so.2", "libtinfo.so.6", "libgcc_s.so.1"}
 
 
 def test_the_image_has_the_manifests_users(manifests):

@@ -226,13 +226,13 @@ def test_an_installation_names_its_places_once(tmp_path, prefix):
         done = run("cmake", "-DCMAKE_INSTALL_LOCAL_ONLY=ON", "-P", str(tmp_path / "build" / part / "cmake_install.cmake"),
                    env={**os.environ, "DESTDIR": str(tmp_path / "root")})
         assert done.returncode == 0, done.stdout
-    installed = {path.name: path for path in (tmp_path / "root").glob("**/*")}
+    (place,) = (path.parent for path in (tmp_path / "root").glob("**/system/cloister.service"))
     (config,) = (tmp_path / "root").glob("**/cloister/cloister.conf")
     said = dict(re.findall(r"(?m)^(\w+) = (.*)$", config.read_text()))
     units = config.relative_to(tmp_path / "root")
-    assert f"--config /{units}" in settings(installed["cloister.service"].parents[1] / "system/cloister.service")["ExecStart"][0]
+    assert f"--config /{units}" in settings(place / "cloister.service")["ExecStart"][0]
     for name, key in (("cloister.socket", "agent_socket"), ("cloister-control.socket", "control_socket")):
-        assert settings(installed["cloister.service"].parents[1] / "system" / name)["ListenStream"] == [said[key]]
+        assert settings(place / name)["ListenStream"] == [said[key]]
     (tmpfiles,) = (tmp_path / "root").glob("**/tmpfiles.d/cloister.conf")
     made = re.findall(r"(?m)^d (\S+)", tmpfiles.read_text())
     assert {os.path.dirname(said[key]) for key in ("agent_socket", "control_socket", "audit_file")} | {said["state_dir"]} == set(made)

@@ -243,7 +243,7 @@ def test_short_commands_that_make_files(host):
         pytest.skip("needs Landlock")
     here.evader.use("run_command", command="mkdir d; touch f; seq 450 | xargs touch")
     here.has_too_many_files()
-    for way in ("touch more", "mkdir more", "ln f more", "ln -s f more", "mkfifo more", "mv f more", "mv f d/f", "ln f d/more"):
+    for way in ("touch made", "mkdir made", "ln f made", "ln -s f made", "mkfifo made", "mv f made", "mv f d/f", "ln f d/made"):
         seen = here.evader.observe("run_command", {"command": way})
         assert seen["output"]["exit_code"] != 0 and any("neither make any" in note for note in seen["notes"]), (way, seen)
     # The private directories are not the workspace.

@@ -18,7 +18,7 @@ import procfs
 from daemon import is_sanitized
 
 MIB = 1 << 20
-MEMORY = 272 * MIB
+MEMORY = 288 * MIB
 ADMIN = 64321  # a group id without a name
 STACK = MIB  # stacks of cloisterd's threads, which RLIMIT_DATA counts in full
 

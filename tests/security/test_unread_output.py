@@ -216,7 +216,7 @@ def test_the_bound_follows_the_configuration(start_daemon, tenants):
         return bound(start_daemon(config=f"[cloister]\nadmin_group = {ADMIN}\n{host}"
                                          f"[tenant a]\nusers = {tenants[0].name}\nmanaged = yes\n{lines}"))
     least = bound_of("")
-    assert 192 << 20 < least < 320 << 20
+    assert 192 << 20 < least < 336 << 20
     # Output that is kept, 32 sessions that run, and as many more that have ended.
     assert bound_of("", sessions=0) == least - (64 << 20) - 32 * 136 * 1024 - 64 * 96 * 1024
     assert bound_of("connections = 1024\n") == least + 512 * (2 * (12 + 4) + 8) * 1024
