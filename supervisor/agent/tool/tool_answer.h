@@ -38,8 +38,8 @@ const struct observation *tool_call_fit(const struct client_call *call,
 
 /**
  * Begins @call_request (taken) in place of @first, which is over and not answered. The new call
- * takes over the id of @first and @bytes of memory, and is answered in the form @reply, which is
- * taken. Returns false if memory is out; @first then keeps its id.
+ * takes over the id of @first, is answered in the form @reply, which is taken, and is counted with
+ * @bytes of memory besides its own. Returns false if memory is out; @first then keeps its id.
  */
 bool tool_call_follow(struct client_call *first, struct workspace *workspace,
 	struct call_request *call_request, const struct client_reply *reply, size_t bytes);
