@@ -65,7 +65,7 @@ static void unescape(struct text field, char *ret)
 	ret[ret[0] == '/' && n + 1 < PATH_MAX ? n : 0] = '\0';
 }
 
-static bool parse(struct text line, struct mountinfo_entry *ret)
+static bool parse_mountinfo(struct text line, struct mountinfo_entry *ret)
 {
 	struct text field;
 
@@ -84,7 +84,7 @@ static bool parse(struct text line, struct mountinfo_entry *ret)
 bool mountinfo_next(struct text *text, struct mountinfo_entry *ret)
 {
 	while (text->len > 0)
-		if (parse(text_take(text, '\n'), ret))
+		if (parse_mountinfo(text_take(text, '\n'), ret))
 			return true;
 	return false;
 }

@@ -6,7 +6,7 @@
 
 #define BEGINNING_MIN 3 /* letters that the common beginning must have */
 
-static char fold(char c)
+static char fold_name_char(char c)
 {
 	if (c >= 'A' && c <= 'Z')
 		return (char)(c | 0x20);
@@ -18,7 +18,7 @@ static bool folded_equal(struct text a, struct text b)
 	if (a.len != b.len)
 		return false;
 	for (size_t i = 0; i < a.len; i++)
-		if (fold(a.data[i]) != fold(b.data[i]))
+		if (fold_name_char(a.data[i]) != fold_name_char(b.data[i]))
 			return false;
 	return true;
 }
@@ -56,10 +56,11 @@ static unsigned edits(struct text a, struct text b)
 
 		row[0] = i;
 		for (unsigned j = 1; j <= b.len; j++) {
-			char x = fold(a.data[i - 1]), y = fold(b.data[j - 1]);
+			char x = fold_name_char(a.data[i - 1]), y = fold_name_char(b.data[j - 1]);
 
 			row[j] = least(before[j - 1] + (x != y), least(before[j], row[j - 1]) + 1);
-			if (i > 1 && j > 1 && x == fold(b.data[j - 2]) && y == fold(a.data[i - 2]))
+			if (i > 1 && j > 1 && x == fold_name_char(b.data[j - 2]) &&
+				y == fold_name_char(a.data[i - 2]))
 				row[j] = least(row[j], earlier[j - 2] + 1);
 		}
 	}

@@ -17,7 +17,7 @@ static bool is_name(struct text name)
 	       !text_equal(name, TEXT_LITERAL(".."));
 }
 
-static bool is_at_or_below(struct text path, struct text directory)
+static bool shown_at_or_below(struct text path, struct text directory)
 {
 	return path.len >= directory.len && memcmp(path.data, directory.data, directory.len) == 0 &&
 	       (path.len == directory.len || path.data[directory.len] == '/');
@@ -30,7 +30,7 @@ static bool is_taken(struct text path)
 		"/home/agent"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
-		if (is_at_or_below(path, text_from(taken[i])))
+		if (shown_at_or_below(path, text_from(taken[i])))
 			return true;
 	return false;
 }

@@ -38,11 +38,11 @@ struct reader {
 	const char *fault;
 };
 
-static void put_json(struct json_object **json)
+static void put_read_json(struct json_object **json)
 {
 	json_object_put(*json);
 }
-#define _cleanup_json_ _cleanup_(put_json)
+#define _cleanup_json_ _cleanup_(put_read_json)
 
 static int read_value(struct reader *reader, struct json_object **ret);
 
@@ -67,7 +67,7 @@ static int fail_here(struct reader *reader)
 }
 
 /* Counts an allocation of @size bytes with the overhead of malloc(3). */
-static int charge(struct reader *reader, size_t size)
+static int charge_json_memory(struct reader *reader, size_t size)
 {
 	/* A large allocation is a mapping of its own, in whole pages. */
 	const size_t unit = size < MAPPED_BYTES ? 16 : 4 * KIB;
@@ -120,7 +120,7 @@ static int read_string(struct reader *reader, struct json_object **ret)
 	int r = scan_string(reader, &string);
 
 	if (r == 0)
-		r = charge(reader, VALUE_BYTES + string.len + 1);
+		r = charge_json_memory(reader, VALUE_BYTES + string.len + 1);
 	if (r < 0)
 		return r;
 	/* json-c copies the raw bytes; if there are escapes, the decoded text replaces them. */
@@ -134,7 +134,7 @@ static int read_string(struct reader *reader, struct json_object **ret)
 }
 
 /* Reads the name of a member, for the caller to free. */
-static int read_name(struct reader *reader, char **ret_name)
+static int read_member_name(struct reader *reader, char **ret_name)
 {
 	const char *from = reader->at;
 	struct json_string string;
@@ -149,7 +149,7 @@ static int read_name(struct reader *reader, char **ret_name)
 		r = fail_json_read(reader, -EBADMSG, "a name that holds a NUL character");
 	}
 	if (r == 0)
-		r = charge(reader, string.len + 1);
+		r = charge_json_memory(reader, string.len + 1);
 	if (r < 0)
 		return r;
 	name = malloc(string.len + 1);
@@ -237,12 +237,12 @@ static int read_json_number(struct reader *reader, struct json_object **ret)
 	int r = scan_number(reader, &text, &integer);
 
 	if (r == 0)
-		r = charge(reader, VALUE_BYTES);
+		r = charge_json_memory(reader, VALUE_BYTES);
 	if (r < 0)
 		return r;
 	*ret = integer ? make_integer(text, &integer) : NULL;
 	if (!integer) {
-		r = charge(reader, text.len + 1);
+		r = charge_json_memory(reader, text.len + 1);
 		if (r < 0)
 			return r;
 		*ret = make_double(text);
@@ -266,7 +266,7 @@ static int read_boolean(struct reader *reader, struct json_object **ret)
 	int r = take_json_word(reader, value ? TEXT_LITERAL("true") : TEXT_LITERAL("false"));
 
 	if (r == 0)
-		r = charge(reader, VALUE_BYTES);
+		r = charge_json_memory(reader, VALUE_BYTES);
 	if (r < 0)
 		return r;
 	*ret = json_object_new_boolean(value);
@@ -281,9 +281,9 @@ static int enter_json_bracket(struct reader *reader, size_t size, size_t entries
 	if (reader->depth == LIMIT_JSON_DEPTH)
 		return fail_json_read(reader, -EBADMSG, "the nesting is too deep");
 	reader->depth++;
-	r = charge(reader, size);
+	r = charge_json_memory(reader, size);
 	if (r == 0)
-		r = charge(reader, entries);
+		r = charge_json_memory(reader, entries);
 	reader->at++;
 	skip_space(reader);
 	return r;
@@ -315,7 +315,7 @@ static int read_member(struct reader *reader, struct lh_table *table)
 	_cleanup_free_ char *name = NULL;
 	struct json_object *value = NULL;
 	unsigned long hash;
-	int r = read_name(reader, &name);
+	int r = read_member_name(reader, &name);
 
 	if (r < 0)
 		return r;
@@ -352,7 +352,7 @@ static int read_members(struct reader *reader, struct json_object *object)
 			return fail_json_read(reader, -EMSGSIZE, "too many members in one object");
 		if (++count * 3 >= room * 2) {
 			room *= 2;
-			r = charge(reader, room * ENTRY_BYTES);
+			r = charge_json_memory(reader, room * ENTRY_BYTES);
 		}
 		if (r == 0)
 			r = read_member(reader, table);
@@ -400,7 +400,7 @@ static int read_elements(struct reader *reader, struct json_object *array)
 	do {
 		if (count++ == room) {
 			room *= 2;
-			r = charge(reader, room * sizeof(void *));
+			r = charge_json_memory(reader, room * sizeof(void *));
 		}
 		if (r == 0)
 			r = read_element(reader, array);

@@ -41,7 +41,7 @@ int cloister_open_fd(int fd, struct cloister **ret_cloister)
 	return 0;
 }
 
-static int connect_to(const char *path, struct cloister **ret_cloister)
+static int connect_to_socket(const char *path, struct cloister **ret_cloister)
 {
 	static const struct timeval patience = {.tv_sec = LIMIT_CLIENT_CONNECT_MS / 1000};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -77,7 +77,7 @@ static int connect_to(const char *path, struct cloister **ret_cloister)
 int connection_open(const char *path, bool found, struct cloister **ret_cloister)
 {
 	struct cloister *opened = NULL;
-	int r = connect_to(path, &opened);
+	int r = connect_to_socket(path, &opened);
 
 	if (r < 0 || !opened)
 		return r;
@@ -105,8 +105,8 @@ int cloister_open(const char *path, struct cloister **ret_cloister)
 	int r;
 
 	if (path)
-		return connect_to(path, ret_cloister);
-	if (named && *named && connect_to(named, ret_cloister) == 0)
+		return connect_to_socket(path, ret_cloister);
+	if (named && *named && connect_to_socket(named, ret_cloister) == 0)
 		return 0;
 	if (runtime && *runtime == '/') {
 		snprintf(place, sizeof(place), "%s/cloister/agent.sock", runtime);
@@ -283,7 +283,7 @@ static int deliver(struct cloister *cloister)
 	return r == 0 && cloister->scanned > LIMIT_LINE_BYTES ? -EMSGSIZE : r;
 }
 
-static int turn(struct cloister *cloister)
+static int turn_connection(struct cloister *cloister)
 {
 	size_t taken = 0;
 	ssize_t n = 1;
@@ -312,7 +312,7 @@ int cloister_dispatch(struct cloister *cloister)
 	if (cloister->error)
 		return cloister->error;
 	cloister->dispatching = true;
-	r = turn(cloister);
+	r = turn_connection(cloister);
 	if (r < 0 && !cloister->closing) {
 		cloister->error = r;
 		requests_fail(cloister, r);

@@ -202,7 +202,7 @@ static const char *connect_abstract(void)
 	return probe_answer(RAW3(SYS_connect, fd, &address, sizeof(sa_family_t) + 18));
 }
 
-static const char *connect_to(int type, uint32_t address, uint16_t port)
+static const char *connect_to_host_socket(int type, uint32_t address, uint16_t port)
 {
 	struct sockaddr_in internet = {.sin_family = AF_INET};
 	long fd = RAW3(SYS_socket, AF_INET, type | SOCK_NONBLOCK, 0);
@@ -216,17 +216,17 @@ static const char *connect_to(int type, uint32_t address, uint16_t port)
 
 static const char *connect_metadata(void)
 {
-	return connect_to(SOCK_STREAM, 0xa9fea9fe, 80);
+	return connect_to_host_socket(SOCK_STREAM, 0xa9fea9fe, 80);
 }
 
 static const char *connect_world(void)
 {
-	return connect_to(SOCK_DGRAM, 0x08080808, 53);
+	return connect_to_host_socket(SOCK_DGRAM, 0x08080808, 53);
 }
 
 static const char *connect_gateway(void)
 {
-	return connect_to(SOCK_STREAM, 0xac110001, 2375);
+	return connect_to_host_socket(SOCK_STREAM, 0xac110001, 2375);
 }
 
 #define SOCKET(function, family, type, protocol)                               \

@@ -150,7 +150,7 @@ const char *probe_read(const char *path)
 }
 
 /* One write(2) a line, so that the output of a process that is killed does not mix with others'. */
-static void say(const char *name, const char *answer)
+static void say_probe_result(const char *name, const char *answer)
 {
 	char line[256];
 	size_t len = 0;
@@ -199,18 +199,18 @@ static void run_probe(const char *name)
 	long pid;
 
 	if (!probe) {
-		say(name, "no such probe");
+		say_probe_result(name, "no such probe");
 		return;
 	}
 	pid = RAW5(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	if (pid == 0) {
-		say(name, probe->run());
+		say_probe_result(name, probe->run());
 		RAW1(SYS_exit_group, 0);
 	}
 	if (pid < 0)
-		say(name, probe_answer(pid));
+		say_probe_result(name, probe_answer(pid));
 	else if (RAW4(SYS_wait4, pid, &status, 0, 0) == pid && WIFSIGNALED(status))
-		say(name, signal_name(WTERMSIG(status)));
+		say_probe_result(name, signal_name(WTERMSIG(status)));
 }
 
 static int run_all(char **arguments)

@@ -43,7 +43,7 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 	va_end(arguments);
 }
 
-static bool parse(int argc, char **argv, struct options *ret)
+static bool parse_command_line(int argc, char **argv, struct options *ret)
 {
 	static const struct option names[] = {{"config", required_argument, NULL, 'c'},
 		{"state-dir", required_argument, NULL, 's'}, {"user", required_argument, NULL, 'u'},
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
 	struct options options;
 	int r;
 
-	if (!parse(argc, argv, &options)) {
+	if (!parse_command_line(argc, argv, &options)) {
 		fputs("usage: cloister-quota [--config FILE] [--state-dir DIR] [--user NAME] "
 		      "[--check]\n",
 			stderr);

@@ -38,7 +38,7 @@ static int look_at_quota(struct cursor *cursor, uid_t uid, struct disk_quota *re
 	return 0;
 }
 
-static int settle(struct cursor *cursor, uid_t uid, const struct disk_class *class, bool look,
+static int settle_quota(struct cursor *cursor, uid_t uid, const struct disk_class *class, bool look,
 	struct quota_counts *counts)
 {
 	const struct disk_quota wanted = {
@@ -75,7 +75,7 @@ int quota_apply(int fd, const struct disk_classes *classes, const struct id_rang
 			left = class->ids;
 		if (left == 0)
 			class = NULL;
-		r = settle(&cursor, uid, class, look, ret);
+		r = settle_quota(&cursor, uid, class, look, ret);
 		left -= left > 0;
 	}
 	return r;

@@ -115,7 +115,7 @@ static void on_spawner_lost(void *context)
 }
 
 /* A private instance ends with its client. */
-static void on_idle(struct service *service)
+static void on_service_idle(struct service *service)
 {
 	struct daemon *daemon =
 		(struct daemon *)((char *)service - offsetof(struct daemon, service));
@@ -144,7 +144,7 @@ static void read_config(struct daemon *daemon)
 		daemon->options.user = strdup(daemon->service.config->host.user);
 }
 
-static void log_mistake(void *context, const char *file, unsigned line, const char *message)
+static void log_start_mistake(void *context, const char *file, unsigned line, const char *message)
 {
 	(void)context;
 	(void)file;
@@ -155,7 +155,7 @@ static void log_mistake(void *context, const char *file, unsigned line, const ch
 /* Our own user, with the read-only paths of the command line. */
 static struct config *own_user(const struct daemon *daemon)
 {
-	static const struct config_complaints complaints = {log_mistake, NULL, NULL};
+	static const struct config_complaints complaints = {log_start_mistake, NULL, NULL};
 	_cleanup_free_ char *name = startup_tenant_name();
 	struct config *config = name ? config_user_mode(name, geteuid()) : NULL;
 
@@ -298,7 +298,7 @@ static void start_daemon(struct daemon *daemon)
 	startup_keep_memory();
 	peer_auth_init();
 	settle_config(daemon);
-	daemon->service.idle = on_idle;
+	daemon->service.idle = on_service_idle;
 	unread_init(&daemon->service.unread);
 	daemon->service.started = clock_now();
 	daemon->service.started_unix_ms = clock_unix_ms();

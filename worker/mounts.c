@@ -21,7 +21,7 @@ static int set_string(int fs, const char *key, const char *value)
 	return fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0) < 0 ? -errno : 0;
 }
 
-static int set_number(int fs, const char *key, uint64_t value)
+static int set_mount_number(int fs, const char *key, uint64_t value)
 {
 	char text[32];
 
@@ -56,16 +56,16 @@ int mount_new_tmpfs(mode_t mode, uint64_t bytes, uint64_t inodes, uint64_t attri
 	snprintf(octal, sizeof(octal), "%o", (unsigned)mode);
 	r = set_string(fs, "mode", octal);
 	if (r == 0)
-		r = set_number(fs, "size", bytes);
+		r = set_mount_number(fs, "size", bytes);
 	if (r == 0)
-		r = set_number(fs, "nr_inodes", inodes);
+		r = set_mount_number(fs, "nr_inodes", inodes);
 	return r < 0 ? r : create_and_mount(fs, attributes, ret_fd);
 }
 
 int mount_resize_tmpfs(int fd, uint64_t bytes)
 {
 	_cleanup_close_ int fs = fspick(fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
-	int r = fs < 0 ? -errno : set_number(fs, "size", bytes);
+	int r = fs < 0 ? -errno : set_mount_number(fs, "size", bytes);
 
 	if (r == 0 && fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
 		r = -errno;
@@ -130,7 +130,7 @@ int mount_new_devpts(uint64_t terminals, int *ret_fd)
 	if (r == 0)
 		r = set_string(fs, "mode", "0620");
 	if (r == 0)
-		r = set_number(fs, "max", terminals);
+		r = set_mount_number(fs, "max", terminals);
 	return r < 0 ? r : create_and_mount(fs, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, ret_fd);
 }
 

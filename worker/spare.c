@@ -150,7 +150,7 @@ enum spare_kind spare_kind(char **argv)
 	return SPARE_NONE;
 }
 
-static int read_arguments(int argc, char **argv, struct spare_assignment *ret)
+static int read_spare_arguments(int argc, char **argv, struct spare_assignment *ret)
 {
 	size_t len;
 	int r = set_paths(ret, argv[2], argc > 7 ? argv[7] : "", &len);
@@ -179,7 +179,7 @@ int setup_for_workspace(
 	int r;
 
 	*ret = &assignment;
-	r = kind == SPARE_NONE ? read_arguments(argc, argv, &assignment)
+	r = kind == SPARE_NONE ? read_spare_arguments(argc, argv, &assignment)
 			       : wait_for_assignment(fd, second_fd, &assignment);
 	if (r == 0 && kind == SPARE_WITHOUT_IDS)
 		r = become_agent();

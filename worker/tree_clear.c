@@ -68,7 +68,7 @@ static int enter_cleared(struct clear *clear, int parent, const char *name)
 }
 
 /* Removes the entry @name of the deepest level, or descends into it. */
-static int remove_entry(struct clear *clear, const char *name)
+static int remove_cleared_entry(struct clear *clear, const char *name)
 {
 	int parent = dirfd(clear->levels[clear->depth - 1]);
 	char moved[64];
@@ -139,7 +139,7 @@ static int step_tree_clear(struct clear *clear)
 		return errno ? -errno : leave_cleared(clear);
 	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 		return 0;
-	return remove_entry(clear, entry->d_name);
+	return remove_cleared_entry(clear, entry->d_name);
 }
 
 int tree_clear(int fd, int own_fds, uint64_t *ret_removed)

@@ -203,7 +203,8 @@ void config_file_names_done(struct config_file_names *names)
 	free(names->paths);
 }
 
-static int add_name(struct config_file_names *names, const char *directory, const char *name)
+static int add_config_file_name(
+	struct config_file_names *names, const char *directory, const char *name)
 {
 	char **grown = reallocarray(names->paths, names->count + 1, sizeof(*grown)), *path;
 
@@ -245,7 +246,7 @@ static int list_drop_ins(
 			config_wrong(reader, "more than %d drop-ins", LIMIT_CONFIG_DROP_INS);
 			break;
 		}
-		r = add_name(names, path, entry->d_name);
+		r = add_config_file_name(names, path, entry->d_name);
 	}
 	closedir(directory);
 	/* The first name is the main file and stays first. */
@@ -300,7 +301,7 @@ int config_files_read(const struct config_files *files, struct config_reader *re
 	struct config_file_names *names)
 {
 	uid_t owner = (uid_t)-1;
-	int r = add_name(names, files->directory, files->name);
+	int r = add_config_file_name(names, files->directory, files->name);
 
 	if (r < 0)
 		return r;

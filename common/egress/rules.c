@@ -86,7 +86,8 @@ static const char *take_host(struct text text, struct rule *rule, struct host *r
 }
 
 /* Returns NULL, or why @written is not a rule. */
-static const char *parse(struct text written, bool denies, struct rule *rule, struct host *host)
+static const char *parse_egress_rule(
+	struct text written, bool denies, struct rule *rule, struct host *host)
 {
 	struct text text = written;
 
@@ -126,8 +127,8 @@ static struct rule *grow_rules(struct rules *rules)
 	return &rules->items[rules->count];
 }
 
-static int append(struct rules *rules, const struct rule *like, const char *domain, size_t len,
-	struct text written)
+static int append_to_rules(struct rules *rules, const struct rule *like, const char *domain,
+	size_t len, struct text written)
 {
 	struct rule *rule = grow_rules(rules);
 
@@ -171,7 +172,8 @@ static int add_set(struct rules *rules, struct text name, const struct rule_sets
 		rule.of_set = true;
 		if (denies)
 			rule.ports = RULE_PORTS_ALL;
-		r = append(rules, &rule, rule.domain, strlen(rule.domain), text_from(rule.written));
+		r = append_to_rules(
+			rules, &rule, rule.domain, strlen(rule.domain), text_from(rule.written));
 	}
 	return r;
 }
@@ -189,12 +191,12 @@ int rules_add(struct rules *rules, struct text written, bool denies, const struc
 	}
 	if (written.len > 0 && written.data[0] == '@')
 		return add_set(rules, without(written, 1), sets, denies, why, size);
-	wrong = parse(written, denies, &rule, &host);
+	wrong = parse_egress_rule(written, denies, &rule, &host);
 	if (wrong) {
 		snprintf(why, size, "%s", wrong);
 		return -EINVAL;
 	}
-	return append(rules, &rule, host.text, host.len, written);
+	return append_to_rules(rules, &rule, host.text, host.len, written);
 }
 
 /* Takes the next word. Empty at the end of @text. */
@@ -275,7 +277,7 @@ int rule_sets_read(struct text text, rules_complain complain, void *context, str
 }
 
 /* Whether @name is below @domain: a label more, at least. */
-static bool is_below(struct text name, struct text domain)
+static bool is_subdomain(struct text name, struct text domain)
 {
 	return domain.data && name.len > domain.len + 1 &&
 	       name.data[name.len - domain.len - 1] == '.' &&
@@ -289,7 +291,7 @@ static bool has_host(const struct rule *rule, const struct host *host)
 	if (rule->match != RULE_BELOW && text_equal(host_text(host), domain))
 		return true;
 	return rule->match != RULE_HOST && host->kind == HOST_NAME &&
-	       is_below(host_text(host), domain);
+	       is_subdomain(host_text(host), domain);
 }
 
 static bool has_port(const struct rule *rule, uint16_t port)
@@ -311,7 +313,7 @@ static bool covers_hosts(const struct rule *outer, const struct rule *inner)
 
 	if (text_equal(domain, name))
 		return outer->match == inner->match || outer->match == RULE_TREE;
-	return outer->match != RULE_HOST && is_below(name, domain);
+	return outer->match != RULE_HOST && is_subdomain(name, domain);
 }
 
 static bool covers_ports(const struct rule *outer, const struct rule *inner)

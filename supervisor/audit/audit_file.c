@@ -181,7 +181,7 @@ static int list_full(int directory_fd, const char *name, struct full_files *ret)
 }
 
 /* Continues the chain of the file @former, unless that of @file is longer. */
-static bool follow(int directory_fd, const char *former, struct audit_file *file)
+static bool follow_chain(int directory_fd, const char *former, struct audit_file *file)
 {
 	_cleanup_close_ int fd = -1;
 	struct audit_file found = *file;
@@ -211,11 +211,11 @@ static bool follow_former(int directory_fd, const char *name, struct audit_file 
 
 	if (asprintf(&rotated, "%s.1", name) < 0)
 		return false;
-	found = follow(directory_fd, rotated, file);
+	found = follow_chain(directory_fd, rotated, file);
 	if (list_full(directory_fd, name, &files) < 0 || files.count == 0)
 		return found;
 	full = full_name(name, files.newest);
-	return follow(directory_fd, full, file) || found;
+	return follow_chain(directory_fd, full, file) || found;
 }
 
 int audit_file_open(int directory_fd, const char *name, struct audit_file *ret)

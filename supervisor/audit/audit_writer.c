@@ -265,7 +265,7 @@ static void set_error(struct audit_writer *writer, int error)
 }
 
 /* Whether the next line might make the file too large. A line that a crash tore is ended first. */
-static bool is_full(const struct audit_writer *writer)
+static bool audit_queue_is_full(const struct audit_writer *writer)
 {
 	const struct audit_rotation *rotation = &writer->rotation;
 
@@ -325,7 +325,7 @@ static int give_audit_line(int fd, struct text members)
 	return r;
 }
 
-/* Gives the next line to the generation that has the file. Called as turn(). */
+/* Gives the next line to the generation that has the file. Called as write_audit_queue(). */
 static int64_t relay_line(struct audit_writer *writer)
 {
 	struct text members = {writer->members, 0};
@@ -350,7 +350,7 @@ static int64_t relay_line(struct audit_writer *writer)
 }
 
 /* Lets go of the file, unless a line in it is incomplete. */
-static void let_go(struct audit_writer *writer)
+static void close_held_file(struct audit_writer *writer)
 {
 	if (writer->held || writer->len > 0)
 		return;
@@ -366,10 +366,10 @@ static int64_t write_next(struct audit_writer *writer)
 	if (writer->relay >= 0)
 		return relay_line(writer);
 	if (writer->hold)
-		let_go(writer);
+		close_held_file(writer);
 	if (writer->held)
 		return THREAD_IDLE;
-	if (!writer->reopen && is_full(writer))
+	if (!writer->reopen && audit_queue_is_full(writer))
 		rename_full(writer);
 	if (writer->reopen)
 		follow_rotation(writer);
@@ -388,7 +388,7 @@ static int64_t write_next(struct audit_writer *writer)
 	return r == 0 ? THREAD_AGAIN : AUDIT_RETRY_MS;
 }
 
-static int64_t turn(void *context)
+static int64_t write_audit_queue(void *context)
 {
 	struct audit_writer *writer = context;
 	int64_t ms = write_next(writer);
@@ -435,7 +435,7 @@ int audit_writer_new(int directory_fd, const char *name, struct audit_rotation r
 	writer->announce = true;
 	if (writer->file.new_chain && writer->file.torn > 0)
 		log_warning("the audit log has no valid last line: a new chain begins in it");
-	writer->thread = THREAD("audit", turn, writer);
+	writer->thread = THREAD("audit", write_audit_queue, writer);
 	*ret = writer;
 	return 0;
 }

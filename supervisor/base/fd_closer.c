@@ -93,7 +93,7 @@ static void *end_with(void *context)
 	return NULL;
 }
 
-static void wait_for(sem_t *semaphore)
+static void wait_for_semaphore(sem_t *semaphore)
 {
 	while (sem_wait(semaphore) < 0)
 		;
@@ -117,7 +117,7 @@ static bool start_fd_closer(struct ending *ending, struct doomed doomed)
 	pthread_attr_destroy(&attributes);
 	if (r != 0)
 		return false;
-	wait_for(&ending->begun);
+	wait_for_semaphore(&ending->begun);
 	if (ending->has_table)
 		close(doomed.fd); /* not the last */
 	sem_post(&ending->closed);

@@ -29,7 +29,7 @@ static uint64_t lost, lost_here;
 /*
  * Writes a line; stderr may be non-blocking, because other processes share it. Returns 0 or -errno.
  */
-static int write_line(struct text line)
+static int write_log_line(struct text line)
 {
 	struct pollfd poll_fd = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -108,7 +108,7 @@ static int64_t write_next(void *context)
 	}
 	len = take_written_line(line, sizeof(line));
 	thread_unlock(&thread);
-	r = write_line((struct text){line, len});
+	r = write_log_line((struct text){line, len});
 	thread_lock(&thread);
 	lost += r < 0;
 	return THREAD_AGAIN;
@@ -123,7 +123,7 @@ int log_writer_start(void)
 void log_writer_put(struct text line)
 {
 	if (!thread.started) {
-		(void)write_line(line);
+		(void)write_log_line(line);
 		return;
 	}
 	thread_lock(&thread);

@@ -43,7 +43,7 @@ void loop_turn_stop(void)
 }
 
 /* Marks @task as waiting, and has the loop run tasks even if this turn ends otherwise. */
-static void wait_for_end(struct loop_turn_task *task, bool last)
+static void defer_to_turn_end(struct loop_turn_task *task, bool last)
 {
 	if (!coming && !will_end) {
 		event_active(come_round, EV_TIMEOUT, 0);
@@ -57,14 +57,14 @@ void loop_turn_defer(struct loop_turn_task *task)
 {
 	if (task->waiting)
 		return;
-	wait_for_end(task, false);
+	defer_to_turn_end(task, false);
 	TAILQ_LINK_TAIL(&tasks, task, entry);
 }
 
 void loop_turn_defer_first(struct loop_turn_task *task)
 {
 	loop_turn_cancel(task);
-	wait_for_end(task, false);
+	defer_to_turn_end(task, false);
 	TAILQ_LINK_HEAD(&tasks, task, entry);
 }
 
@@ -72,7 +72,7 @@ void loop_turn_defer_last(struct loop_turn_task *task)
 {
 	if (task->waiting)
 		return;
-	wait_for_end(task, true);
+	defer_to_turn_end(task, true);
 	TAILQ_LINK_TAIL(&last_tasks, task, entry);
 }
 

@@ -128,7 +128,7 @@ static void is_back(struct shared_fd *shared)
 }
 
 /* Frees what threads have closed. */
-static void reap(struct shared_fd_threads *threads)
+static void free_ended_fds(struct shared_fd_threads *threads)
 {
 	struct shared_list closed = TAILQ_HEAD_INITIALIZER(closed);
 	struct shared_fd *shared;
@@ -237,7 +237,7 @@ static void on_tick(void *context)
 	(void)context;
 	for (threads = LIST_FIRST(&tenants); threads; threads = following) {
 		following = LIST_NEXT(threads, link);
-		reap(threads);
+		free_ended_fds(threads);
 		close_later_ones(threads);
 		if (!rest(threads))
 			continue;
@@ -370,7 +370,7 @@ int shared_fd_new(struct shared_fd_threads *threads, struct shared_fd_sum *sum, 
 	int r = 0;
 
 	if (threads->n_closing >= LIMIT_SHARED_FDS_CLOSING)
-		reap(threads);
+		free_ended_fds(threads);
 	if (threads->n_closing >= LIMIT_SHARED_FDS_CLOSING)
 		r = -EMFILE;
 	else if (!(shared = make_shared_fd(threads, sum, fd)))

@@ -38,7 +38,7 @@ static void on_watch_readable(evutil_socket_t fd, short what, void *context)
 	watch->calls->ready[WATCH_READ](watch->context);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *context)
+static void on_watch_writable(evutil_socket_t fd, short what, void *context)
 {
 	const struct watch *watch = context;
 
@@ -146,7 +146,7 @@ int watch_init(struct watch *watch, struct event_base *base, int fd,
 	const struct watch_calls *calls, void *context)
 {
 	static void (*const callbacks[WATCH_DIRECTIONS])(evutil_socket_t, short, void *) = {
-		on_watch_readable, on_writable};
+		on_watch_readable, on_watch_writable};
 
 	if (!next_look.expired)
 		timer_init(&next_look, on_next_look, NULL);

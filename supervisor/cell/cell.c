@@ -50,14 +50,14 @@ static void forget_request(struct cell *cell)
 	cell->asked = 0;
 }
 
-static void let_go(struct cell *cell, uint64_t *number)
+static void drop_spawner_request(struct cell *cell, uint64_t *number)
 {
 	if (*number > 0)
 		spawner_link_let_go(cell->spawner, *number);
 	*number = 0;
 }
 
-static void on_opened(void *context, int error, struct text step, int fds[SPAWNER_OPENED_MOST])
+static void on_cell_opened(void *context, int error, struct text step, int fds[SPAWNER_OPENED_MOST])
 {
 	struct cell *cell = context;
 
@@ -74,7 +74,7 @@ static void on_opened(void *context, int error, struct text step, int fds[SPAWNE
 		cell->died_ahead = true;
 	/* The private tmpfs is taken, or was not what hindered the cell; that is not told. */
 	else if (cell->state == STATE_OPENING)
-		let_go(cell, &cell->kept);
+		drop_spawner_request(cell, &cell->kept);
 	if (cell->not_made == CELL_REFUSED)
 		cell_process_fail(cell_worker(cell),
 			"The spawner refused to open the workspace: %.*s", (int)step.len,
@@ -123,8 +123,8 @@ static int assign(struct cell *cell, const struct spawner_open *request, int roo
 	fds[SPAWNER_ASSIGN_WORKER] =
 		fcntl(process_link_pidfd(cell_worker(cell)->link), F_DUPFD_CLOEXEC, 0);
 	if (fds[SPAWNER_ASSIGN_ROOT] >= 0 && fds[SPAWNER_ASSIGN_WORKER] >= 0)
-		return spawner_link_open(
-			cell->spawner, SPAWNER_ASSIGN, request, fds, on_opened, cell, &cell->asked);
+		return spawner_link_open(cell->spawner, SPAWNER_ASSIGN, request, fds,
+			on_cell_opened, cell, &cell->asked);
 	close_fd(&fds[SPAWNER_ASSIGN_ROOT]);
 	close_fd(&fds[SPAWNER_ASSIGN_WORKER]);
 	return -EMFILE;
@@ -142,8 +142,8 @@ static int make_both(struct cell *cell, const struct spawner_open *request, int 
 	if (r == 0)
 		r = cell_process_make(cell_files(cell), &fds[SPAWNER_OPEN_FILES_DOWN]);
 	if (r == 0) {
-		r = spawner_link_open(
-			cell->spawner, SPAWNER_OPEN, request, fds, on_opened, cell, &cell->asked);
+		r = spawner_link_open(cell->spawner, SPAWNER_OPEN, request, fds, on_cell_opened,
+			cell, &cell->asked);
 		cell->group = cell->asked;
 		return r;
 	}
@@ -330,7 +330,7 @@ static void close_both(struct cell *cell)
 	if (cell->rests)
 		cell->kept = cell->group;
 	else
-		let_go(cell, &cell->group);
+		drop_spawner_request(cell, &cell->group);
 	cell->group = 0;
 	enter_cell_state(cell, rest > 0 ? STATE_RESTING : STATE_CLOSED);
 	if (rest > 0)
@@ -434,8 +434,8 @@ static void open_files(struct cell *cell)
 	if (r == 0)
 		r = cell_process_make(cell_files(cell), &fds[SPAWNER_OPEN_FILES_DOWN_AGAIN]);
 	if (r == 0) {
-		r = spawner_link_open(cell->spawner, SPAWNER_OPEN_FILES, &request, fds, on_opened,
-			cell, &cell->asked);
+		r = spawner_link_open(cell->spawner, SPAWNER_OPEN_FILES, &request, fds,
+			on_cell_opened, cell, &cell->asked);
 	} else {
 		for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
 			close_fd(&fds[i]);
@@ -557,7 +557,7 @@ static void on_settle(void *context)
 	cell->owner->settled(cell->context);
 }
 
-static void on_deadline(void *context)
+static void on_cell_deadline(void *context)
 {
 	struct cell *cell = context;
 
@@ -583,7 +583,7 @@ struct cell *cell_new(struct event_base *base, struct spawner_link *spawner,
 	cell->counts = counts;
 	for (int i = 0; i < CELL_PROCESSES; i++)
 		cell->processes[i] = (struct process){.cell = cell, .which = (enum cell_process)i};
-	timer_init(&cell->deadline, on_deadline, cell);
+	timer_init(&cell->deadline, on_cell_deadline, cell);
 	cell->settle = (struct loop_turn_task){.act = on_settle, .context = cell};
 	cell->ending = (struct cell_ending){.kill = kill_both, .context = cell};
 	return cell;
@@ -594,7 +594,7 @@ void cell_free(struct cell *cell)
 	if (!cell)
 		return;
 	forget_request(cell);
-	let_go(cell, &cell->kept);
+	drop_spawner_request(cell, &cell->kept);
 	cell_process_drop(cell_worker(cell));
 	cell_process_drop(cell_files(cell));
 	timer_cancel(&cell->deadline);

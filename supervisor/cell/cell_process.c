@@ -75,7 +75,7 @@ static int handle_setup(struct process *process, const struct channel_frame *fra
 	return 0;
 }
 
-static int on_frame(void *context, const struct channel_frame *frame)
+static int on_process_frame(void *context, const struct channel_frame *frame)
 {
 	static const struct {
 		uint8_t first, last;
@@ -148,7 +148,7 @@ static uint64_t *unread(void *context)
 int cell_process_make(struct process *process, int child_fds[2])
 {
 	struct process_link_owner owner = {
-		on_frame, on_link_lost, on_link_gone, share, sum, unread, process};
+		on_process_frame, on_link_lost, on_link_gone, share, sum, unread, process};
 
 	return process_link_new(process->cell->base, &owner, &process->link, child_fds);
 }
@@ -156,7 +156,7 @@ int cell_process_make(struct process *process, int child_fds[2])
 void cell_process_adopt(struct process *process, struct process_link *link)
 {
 	struct process_link_owner owner = {
-		on_frame, on_link_lost, on_link_gone, share, sum, unread, process};
+		on_process_frame, on_link_lost, on_link_gone, share, sum, unread, process};
 
 	process_link_adopt(link, &owner);
 	process->link = link;

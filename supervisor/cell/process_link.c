@@ -138,7 +138,7 @@ static void count_held(struct process_link *link, bool whole)
 	link->held_bytes = now;
 }
 
-static void lose(struct process_link *link)
+static void lose_process(struct process_link *link)
 {
 	if (link->lost)
 		return;
@@ -156,7 +156,7 @@ static void lose(struct process_link *link)
 }
 
 /* A process that was taken over can have as many waiters at its ends as a client. */
-static void charge(struct process_link *link)
+static void charge_link_cost(struct process_link *link)
 {
 	const int64_t ns = wake_cost_stop();
 
@@ -177,7 +177,7 @@ static void hold_process_link(struct process_link *link, bool whole)
 		channel_trim_held(&link->channel);
 	count_held(link, whole);
 	while (held > LIMIT_FRAMES_HELD_BYTES)
-		lose(TAILQ_FIRST(&holders));
+		lose_process(TAILQ_FIRST(&holders));
 }
 
 /*
@@ -194,7 +194,7 @@ static void take_frames(struct process_link *link)
 	if (!link->more) {
 		wake_cost_begin();
 		filled = channel_fill(&link->channel, WIRE_FRAME_MAX);
-		charge(link);
+		charge_link_cost(link);
 	}
 	link->more = false;
 	while (!link->more && (next = channel_next(&link->channel, &frame)) > 0) {
@@ -207,7 +207,7 @@ static void take_frames(struct process_link *link)
 	}
 	/* What was read is handled also if nothing more can come. */
 	if (next < 0 || (filled < 0 && filled != -EAGAIN && !link->more))
-		lose(link);
+		lose_process(link);
 	else
 		hold_process_link(link, whole);
 }
@@ -226,7 +226,7 @@ static void drain_and_drop(struct process_link *link)
 	if (!link->lost)
 		take_frames(link);
 	take_all(link);
-	lose(link);
+	lose_process(link);
 }
 
 static void take_turn(void *context)
@@ -286,7 +286,7 @@ static void flush_process_link(void *context)
 	wake_cost_begin();
 	r = channel_flush(&link->channel);
 	count_link_unread(link);
-	charge(link);
+	charge_link_cost(link);
 	watch_want(&link->writable, r == -EAGAIN ? WATCH_WRITABLE : WATCH_NOTHING);
 	if (channel_is_short(r))
 		timer_set(&link->retry, CHANNEL_SHORT_PAUSE_MS);

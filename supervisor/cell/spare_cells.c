@@ -52,14 +52,14 @@ static void spare_free(struct spare *spare)
 	free(spare);
 }
 
-static int on_frame(void *context, const struct channel_frame *frame)
+static int on_spare_frame(void *context, const struct channel_frame *frame)
 {
 	(void)context;
 	(void)frame;
 	return -EBADMSG;
 }
 
-static void on_lost(void *context)
+static void on_spare_lost(void *context)
 {
 	struct spare *spare = context;
 
@@ -142,7 +142,7 @@ static uint64_t *unread(void *context)
 static int ask_for_spare(struct spare_cells *spares, struct spare *spare)
 {
 	const struct process_link_owner owner = {
-		on_frame, on_lost, on_gone, share, sum, unread, spare};
+		on_spare_frame, on_spare_lost, on_gone, share, sum, unread, spare};
 	int fds[SPAWNER_PREPARE_FDS] = {-1, -1, -1, -1};
 	int r = process_link_new(spares->base, &owner, &spare->links[SPAWNER_OPENED_WORKER],
 		&fds[SPAWNER_PREPARE_WORKER_DOWN]);
@@ -182,7 +182,7 @@ static void drop_down_to(struct spare_cells *spares, size_t n)
 		drop_spare(spares, LIST_FIRST(&spares->list));
 }
 
-static void on_idle(void *context)
+static void on_spare_idle(void *context)
 {
 	drop_down_to(context, 0);
 }
@@ -197,7 +197,7 @@ struct spare_cells *spare_cells_new(struct event_base *base, struct spawner_link
 	spares->spawner = spawner;
 	LIST_INIT(&spares->list);
 	timer_init(&spares->refill, on_refill, spares);
-	timer_init(&spares->idle, on_idle, spares);
+	timer_init(&spares->idle, on_spare_idle, spares);
 	timer_init(&spares->clean, on_clean, spares);
 	return spares;
 }

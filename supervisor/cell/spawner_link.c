@@ -385,7 +385,7 @@ static void answer_all(struct spawner_link *link)
 			TEXT_LITERAL("ask cloister-spawner, which has ended"));
 }
 
-static void lose(struct spawner_link *link)
+static void lose_spawner(struct spawner_link *link)
 {
 	if (link->is_lost)
 		return;
@@ -451,7 +451,7 @@ static void on_spawner_readable(void *context)
 		filled = 0;
 	}
 	if (r < 0 || next < 0 || (filled < 0 && filled != -EAGAIN))
-		lose(link);
+		lose_spawner(link);
 }
 
 static void on_resume(void *context)
@@ -511,7 +511,7 @@ static void flush_spawner_link(void *context)
 	if (channel_is_short(r))
 		timer_set(&link->retry, CHANNEL_SHORT_PAUSE_MS);
 	else if (r < 0 && r != -EAGAIN)
-		lose(link);
+		lose_spawner(link);
 }
 
 /*
@@ -531,7 +531,7 @@ static void on_look(void *context)
 		log_error("cloisterd kills cloister-spawner, which has not answered for %u seconds",
 			link->silence.all_ms / 1000);
 		kill(link->process.pid, SIGKILL);
-		lose(link);
+		lose_spawner(link);
 		return;
 	} else if (link->silence.all_ms == LIMIT_SPAWNER_SILENT_MS) {
 		log_warning("cloister-spawner has not answered for %d seconds because it gets too "

@@ -114,7 +114,7 @@ static int open_database(const struct accounts *accounts, enum account_kind kind
 	return -ENOMEM;
 }
 
-static int look_up(const struct accounts *accounts, bool in_file, enum account_kind kind,
+static int look_up_account(const struct accounts *accounts, bool in_file, enum account_kind kind,
 	const char *name, uint32_t *ret)
 {
 	FILE *file = NULL;
@@ -162,7 +162,7 @@ static int remember(
 	uint32_t in_file;
 
 	if (recall(accounts, kind, name) || accounts->n_remembered >= LIMIT_ACCOUNTS_REMEMBERED ||
-		look_up(accounts, true, kind, name, &in_file) == 0)
+		look_up_account(accounts, true, kind, name, &in_file) == 0)
 		return 0;
 	remembered = malloc(sizeof(*remembered) + size);
 	if (!remembered)
@@ -196,7 +196,7 @@ int accounts_find(
 
 	if (name[0] != '\0' && name[strspn(name, "0123456789")] == '\0')
 		return read_account_number(name, ret);
-	r = look_up(accounts, accounts->locked, kind, name, ret);
+	r = look_up_account(accounts, accounts->locked, kind, name, ret);
 	if (r == 0)
 		return accounts->locked ? 0 : remember(accounts, kind, name, *ret);
 	remembered = accounts->locked && r == -ENOENT ? recall(accounts, kind, name) : NULL;

@@ -23,7 +23,8 @@ static bool check_set(const char *name, char *why, size_t size)
 	return false;
 }
 
-static bool add_rule(struct rules *rules, const char *word, bool denies, char *why, size_t size)
+static bool add_egress_rule(
+	struct rules *rules, const char *word, bool denies, char *why, size_t size)
 {
 	const struct rule_sets *sets = known_sets();
 	int r;
@@ -38,13 +39,13 @@ static bool add_rule(struct rules *rules, const char *word, bool denies, char *w
 
 bool config_egress_ask(struct rules *rules, const char *word, char *why, size_t size)
 {
-	return add_rule(rules, word, false, why, size);
+	return add_egress_rule(rules, word, false, why, size);
 }
 
 static bool check_rule(const char *word, bool denies, char *why, size_t size)
 {
 	struct rules rules = {0};
-	bool is_rule = add_rule(&rules, word, denies, why, size);
+	bool is_rule = add_egress_rule(&rules, word, denies, why, size);
 
 	rules_done(&rules);
 	return is_rule;
@@ -138,7 +139,7 @@ static bool add_rules(struct rules *rules, bool denies, const char *word,
 	const struct config_reader *reader, char *why, size_t size)
 {
 	size_t from = rules->count;
-	bool is_added = add_rule(rules, word, denies, why, size);
+	bool is_added = add_egress_rule(rules, word, denies, why, size);
 
 	for (; from < rules->count; from++) {
 		rules->items[from].file = reader->file;

@@ -102,7 +102,7 @@ static void add_string_once(struct config_reader *reader, const struct config_ke
 	add_string(reader, key, list, value);
 }
 
-static void set_number(
+static void set_config_number(
 	struct config_reader *reader, const struct config_key *key, void *field, const char *value)
 {
 	char min[32], max[32];
@@ -602,11 +602,11 @@ void config_value_set(struct config_reader *reader, const struct config_key *key
 	static value_setter *const setters[CONFIG_TYPES] = {
 		[CONFIG_PATH] = set_path,
 		[CONFIG_USER] = set_user,
-		[CONFIG_BYTES] = set_number,
-		[CONFIG_TIME] = set_number,
-		[CONFIG_NUMBER] = set_number,
-		[CONFIG_PERCENT] = set_number,
-		[CONFIG_MODE] = set_number,
+		[CONFIG_BYTES] = set_config_number,
+		[CONFIG_TIME] = set_config_number,
+		[CONFIG_NUMBER] = set_config_number,
+		[CONFIG_PERCENT] = set_config_number,
+		[CONFIG_MODE] = set_config_number,
 		[CONFIG_CHOICE] = set_choice,
 		[CONFIG_YES_NO] = set_yes_no,
 		[CONFIG_PORTS] = set_ports,

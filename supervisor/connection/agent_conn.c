@@ -238,7 +238,7 @@ static void check_unread(struct agent_conn *conn)
 }
 
 /* Call it after any change that may_act() depends on. */
-static void update(struct agent_conn *conn)
+static void update_agent_conn(struct agent_conn *conn)
 {
 	if (conn->closing)
 		return;
@@ -270,13 +270,13 @@ static void flush_answers(void *context)
 	}
 	watch_want(&conn->writable,
 		evbuffer_get_length(conn->output) > 0 ? WATCH_WRITABLE : WATCH_NOTHING);
-	update(conn);
+	update_agent_conn(conn);
 	close_if_done(conn);
 }
 
-static void on_room(void *context)
+static void on_answer_room(void *context)
 {
-	update(context);
+	update_agent_conn(context);
 }
 
 /* Answers are written together at the end of the turn. */
@@ -287,7 +287,7 @@ static void on_wrote(void *context)
 	if (conn->closing)
 		return;
 	loop_turn_defer(&conn->flush);
-	update(conn);
+	update_agent_conn(conn);
 }
 
 /* Whether the current line, of which @len bytes have come, is too large to keep. */
@@ -432,7 +432,7 @@ static void act_on_input(struct agent_conn *conn)
 	if (may_act(conn))
 		watch_agent_conn(conn);
 	else
-		update(conn);
+		update_agent_conn(conn);
 }
 
 /* Returns how much may be read: only a little if requests already use the memory allowed. */
@@ -614,7 +614,7 @@ int agent_conn_new(struct service *service, const struct endpoint *endpoint, int
 	conn->room =
 		(struct unread_waiter){.account = conn->client ? client_unread(conn->client) : NULL,
 			.wanted = LIMIT_UNREAD_LINE_BYTES,
-			.act = on_room,
+			.act = on_answer_room,
 			.context = conn};
 	conn->share = (struct loop_share_task){.act = act_on_agent_conn, .context = conn};
 	timer_init(&conn->check, on_check, conn);

@@ -124,7 +124,7 @@ static int refuse_unknown_members(struct json_object *root, struct jsonrpc_fault
 	return 0;
 }
 
-static int read_params(struct jsonrpc_request *request, struct jsonrpc_fault *fault)
+static int read_jsonrpc_params(struct jsonrpc_request *request, struct jsonrpc_fault *fault)
 {
 	if (member(request->root, "params", &request->params)) {
 		if (json_object_is_type(request->params, json_type_object))
@@ -172,7 +172,7 @@ static int read_envelope(struct jsonrpc_request *request, struct jsonrpc_fault *
 	if (result == 0)
 		result = refuse_unknown_members(root, fault);
 	if (result == 0)
-		result = read_params(request, fault);
+		result = read_jsonrpc_params(request, fault);
 	return result;
 }
 

@@ -23,7 +23,7 @@ static bool admits(const struct config *config, const struct peer_credentials *p
 }
 
 /* Observers cannot take all connections, so an administrator always gets in. */
-static enum tool_error refuses(
+static enum tool_error control_refuses(
 	struct service *service, const struct peer_credentials *peer, struct refusal *ret_refusal)
 {
 	bool acts = peer_auth_role(service->config, peer) >= CONTROL_ROLE_ADMIN ||
@@ -80,7 +80,7 @@ const struct endpoint control_endpoint = {
 	.name = "control",
 	.errors = &error_form_native,
 	.admits = admits,
-	.refuses = refuses,
+	.refuses = control_refuses,
 	.authorize = authorize,
 	.leave = leave_control,
 	.methods = methods,

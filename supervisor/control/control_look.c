@@ -222,7 +222,7 @@ static int64_t uptime_ms(const struct service *service)
 	return (clock_now() - service->started) / CLOCK_NS_PER_MS;
 }
 
-static const char *state_of(const struct service *service)
+static const char *service_state_name(const struct service *service)
 {
 	if (service->shutting_down)
 		return "shutting down";
@@ -351,7 +351,7 @@ void control_status(struct client *client, struct jsonrpc_request *request)
 	call_foreach(count_call, &look);
 	workspaces_foreach(service->workspaces, count_workspace, &look);
 	json_text_put(json, "version", CLOISTER_VERSION);
-	json_text_put(json, "state", state_of(service));
+	json_text_put(json, "state", service_state_name(service));
 	json_text_put(json, "moved_to", service->moved_to);
 	json_text_put(json, "role", client->role == CONTROL_ROLE_ADMIN ? "admin" : "observer");
 	json_text_put_number(json, "uptime_ms", uptime_ms(service));

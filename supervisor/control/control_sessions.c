@@ -11,7 +11,7 @@
 #include "supervisor/control/control.h"
 #include "supervisor/session/session_use.h"
 
-static void put_session(void *context, const struct session *session)
+static void put_listed_session(void *context, const struct session *session)
 {
 	struct control_list *list = context;
 	struct json_text *json = &list->json;
@@ -34,7 +34,7 @@ void control_sessions(struct client *client, struct jsonrpc_request *request)
 		return;
 	client_answer_begin(client, &list.json, request->id_text);
 	control_list_begin(&list, "sessions");
-	session_foreach(put_session, &list);
+	session_foreach(put_listed_session, &list);
 	control_list_end(&list);
 	client_answer_end(client, &list.json);
 }

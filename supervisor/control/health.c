@@ -116,21 +116,21 @@ static bool holds_processes(const struct health_facts *facts, char *message)
 		       (unsigned long long)facts->held, facts->held_why);
 }
 
-static bool is_full(const struct health_facts *facts, enum health_slot slot)
+static bool resource_is_full(const struct health_facts *facts, enum health_slot slot)
 {
 	return facts->slots[slot].used >= facts->slots[slot].limit;
 }
 
 static bool lacks_workspaces(const struct health_facts *facts, char *message)
 {
-	return is_full(facts, HEALTH_SLOT_WORKSPACES) &&
+	return resource_is_full(facts, HEALTH_SLOT_WORKSPACES) &&
 	       SAY("as many workspaces are in use as the tenants, or the limit of open "
 		   "files, allow");
 }
 
 static bool lacks_commands(const struct health_facts *facts, char *message)
 {
-	if (!is_full(facts, HEALTH_SLOT_COMMANDS))
+	if (!resource_is_full(facts, HEALTH_SLOT_COMMANDS))
 		return false;
 	if (facts->old_daemon_commands > 0)
 		return SAY("as many commands run as may (commands), %llu of them under the "
@@ -141,7 +141,7 @@ static bool lacks_commands(const struct health_facts *facts, char *message)
 
 static bool lacks_connections(const struct health_facts *facts, char *message)
 {
-	return is_full(facts, HEALTH_SLOT_CONNECTIONS) &&
+	return resource_is_full(facts, HEALTH_SLOT_CONNECTIONS) &&
 	       SAY("there are as many connections as may be (connections)");
 }
 

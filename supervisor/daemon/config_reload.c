@@ -44,7 +44,7 @@ struct logged {
 	char *first;         /* the first mistake, as logged; NULL: none yet, or memory is out */
 };
 
-static void log_mistake(void *context, const char *file, unsigned line, const char *message)
+static void log_reload_mistake(void *context, const char *file, unsigned line, const char *message)
 {
 	struct logged *logged = context;
 	char number[16] = "";
@@ -70,11 +70,11 @@ static void log_no_effect(void *context, const char *file, unsigned line, const 
 }
 
 /* @ret_first is the first mistake, malloc'ed, or NULL. */
-static int load(const struct config_source *source, unsigned long limit, struct config **ret,
-	char **ret_first)
+static int load_new_config(const struct config_source *source, unsigned long limit,
+	struct config **ret, char **ret_first)
 {
 	struct logged logged = {.limit = limit};
-	struct config_complaints complaints = {log_mistake, &logged, log_no_effect};
+	struct config_complaints complaints = {log_reload_mistake, &logged, log_no_effect};
 	int r = config_load(source, &complaints, ret);
 
 	if (r < 0 && r != -EINVAL)
@@ -90,7 +90,7 @@ struct config *config_reload_first(const struct config_source *source)
 	_cleanup_free_ char *first = NULL;
 	struct config *config = NULL;
 
-	(void)load(source, 0, &config, &first);
+	(void)load_new_config(source, 0, &config, &first);
 	return config;
 }
 
@@ -156,7 +156,7 @@ static int reload_now(struct config_reload *reload, char **ret_first)
 	 * SIGHUP.
 	 */
 	audit_reopen(service->audit);
-	r = load(reload->source, LIMIT_CONFIG_LOGGED, &new, &first);
+	r = load_new_config(reload->source, LIMIT_CONFIG_LOGGED, &new, &first);
 
 	if (r == 0 && (!changes_only_what_can(old, new, &first) ||
 			      !shows_nothing_own(service->workspaces, new, &first) ||

@@ -53,7 +53,7 @@ static void read_watchdog(void)
 	unsetenv("WATCHDOG_PID");
 }
 
-static int connect_to(const char *path)
+static int connect_to_manager(const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	size_t len = strlen(path);
@@ -78,7 +78,7 @@ static int connect_to(const char *path)
 int notify_open(void)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
-	int r = path && path[0] != '\0' ? connect_to(path) : 0;
+	int r = path && path[0] != '\0' ? connect_to_manager(path) : 0;
 
 	read_watchdog();
 	unsetenv("NOTIFY_SOCKET");

@@ -105,7 +105,7 @@ static bool send_unsent(struct old_daemon *old_daemon)
 }
 
 /* A message that cannot be sent is lost: the peer is gone, or has too much unread. */
-static void say(struct old_daemon *old_daemon, const struct handover_message *message)
+static void say_to_new_daemon(struct old_daemon *old_daemon, const struct handover_message *message)
 {
 	struct unsent *unsent;
 	size_t len = message->text.len;
@@ -125,7 +125,7 @@ static void say(struct old_daemon *old_daemon, const struct handover_message *me
 	watch_also(&old_daemon->peer_watch, WATCH_WRITABLE);
 }
 
-static void on_writable(void *context)
+static void on_takeover_writable(void *context)
 {
 	struct old_daemon *old_daemon = context;
 
@@ -191,7 +191,7 @@ static void go_on_serving(struct old_daemon *old_daemon, const char *why)
 
 static void refuse_takeover(struct old_daemon *old_daemon, const char *why)
 {
-	say(old_daemon,
+	say_to_new_daemon(old_daemon,
 		&(struct handover_message){.type = HANDOVER_REFUSED, .text = text_from(why)});
 	go_on_serving(old_daemon, why);
 }
@@ -282,7 +282,7 @@ static void tell_held(void *context, struct workspace *workspace)
 	workspace_where(workspace, &message.dev, &message.ino, &owner);
 	message.uid = owner;
 	workspace_set_lingers(workspace, true);
-	say(old_daemon, &message);
+	say_to_new_daemon(old_daemon, &message);
 }
 
 static void say_released(void *context, struct workspace *workspace)
@@ -293,7 +293,7 @@ static void say_released(void *context, struct workspace *workspace)
 
 	workspace_where(workspace, &message.dev, &message.ino, &owner);
 	workspace_set_lingers(workspace, false);
-	say(old_daemon, &message);
+	say_to_new_daemon(old_daemon, &message);
 }
 
 static void release_to_new_daemon(void *context, struct workspace *workspace)
@@ -309,7 +309,8 @@ static void count_lingering(void *context, struct workspace *workspace)
 
 static void relay_key(void *context, struct text record)
 {
-	say(context, &(struct handover_message){.type = HANDOVER_KEY, .text = record});
+	say_to_new_daemon(
+		context, &(struct handover_message){.type = HANDOVER_KEY, .text = record});
 }
 
 static void tell_commands(struct old_daemon *old_daemon)
@@ -319,7 +320,8 @@ static void tell_commands(struct old_daemon *old_daemon)
 	if (now == old_daemon->commands)
 		return;
 	old_daemon->commands = now;
-	say(old_daemon, &(struct handover_message){.type = HANDOVER_COMMANDS, .number = now});
+	say_to_new_daemon(
+		old_daemon, &(struct handover_message){.type = HANDOVER_COMMANDS, .number = now});
 }
 
 /* For templates and forks. */
@@ -340,7 +342,8 @@ static void tell_copies(struct old_daemon *old_daemon)
 	if (now == old_daemon->copies)
 		return;
 	old_daemon->copies = now;
-	say(old_daemon, &(struct handover_message){.type = HANDOVER_COPIES, .number = now});
+	say_to_new_daemon(
+		old_daemon, &(struct handover_message){.type = HANDOVER_COPIES, .number = now});
 }
 
 static void retire(struct old_daemon *old_daemon)
@@ -358,7 +361,7 @@ static void retire(struct old_daemon *old_daemon)
 	tell_copies(old_daemon);
 	/* The new daemon learns of calls that ended meanwhile before its first call. */
 	keys_relay(service->keys, relay_key, old_daemon);
-	say(old_daemon, &(struct handover_message){.type = HANDOVER_GO});
+	say_to_new_daemon(old_daemon, &(struct handover_message){.type = HANDOVER_GO});
 	workspaces_tell_left(service->workspaces, say_released, old_daemon);
 	leases_retire(workspaces_leases(service->workspaces));
 	spawner_link_beside(daemon->spawner, true);
@@ -389,7 +392,7 @@ static bool has_more_to_hear(const struct old_daemon *old_daemon)
 	return poll(&poll_fd, 1, 0) != 0;
 }
 
-static void let_go(void *context, struct workspace *workspace)
+static void let_go_of_workspace(void *context, struct workspace *workspace)
 {
 	struct workspace_info info;
 
@@ -435,7 +438,7 @@ static void look_given(struct old_daemon *old_daemon)
 	if (old_daemon->peer_is_killed ||
 		(old_daemon->peer_is_ready && has_more_to_hear(old_daemon)))
 		return;
-	workspaces_foreach(old_daemon->daemon->service.workspaces, let_go, &ending);
+	workspaces_foreach(old_daemon->daemon->service.workspaces, let_go_of_workspace, &ending);
 	if (old_daemon->peer_is_ready && has_ended_former(old_daemon) &&
 		(ending == 0 || ms_in_state(old_daemon) >= old_daemon->ready_ms + ENDING_BOUND_MS))
 		retire(old_daemon);
@@ -554,8 +557,8 @@ static void on_ask(struct old_daemon *old_daemon, const struct handover_message 
 
 	if (message->number & HANDOVER_IF_REPLACED && message->dev == old_daemon->program_dev &&
 		message->ino == old_daemon->program_ino) {
-		say(old_daemon, &(struct handover_message){
-					.type = HANDOVER_REFUSED, .number = HANDOVER_IF_REPLACED});
+		say_to_new_daemon(old_daemon, &(struct handover_message){.type = HANDOVER_REFUSED,
+						      .number = HANDOVER_IF_REPLACED});
 		end_talk(old_daemon);
 		return;
 	}
@@ -611,7 +614,7 @@ static void on_takeover_readable(void *context)
 static void on_connected(void *context)
 {
 	static const struct watch_calls calls = {
-		{on_takeover_readable, on_writable}, LOOP_PRIORITY_NORMAL};
+		{on_takeover_readable, on_takeover_writable}, LOOP_PRIORITY_NORMAL};
 	struct old_daemon *old_daemon = context;
 	int fd = -1, r;
 	pid_t pid;

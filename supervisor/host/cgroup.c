@@ -299,7 +299,7 @@ static void set_supervisor_weight(struct cgroup *cgroup)
 }
 
 /* Moves into @root, whose groups are made here, and finds out what it can limit. */
-static void settle(struct cgroup *cgroup)
+static void settle_in_cgroup(struct cgroup *cgroup)
 {
 	const unsigned wanted = CGROUP_MEMORY | CGROUP_PIDS | CGROUP_CPU | CGROUP_IO;
 
@@ -373,7 +373,7 @@ void cgroup_take(struct cgroup *ret)
 		return;
 	}
 	ret->whole = ret->root;
-	settle(ret);
+	settle_in_cgroup(ret);
 }
 
 void cgroup_clear_generations(const struct cgroup *cgroup)
@@ -396,7 +396,7 @@ void cgroup_take_beside(int whole, struct cgroup *ret)
 	snprintf(name, sizeof(name), GENERATION "%d", (int)getpid());
 	if (mkdirat(whole, name, 0755) == 0 || errno == EEXIST)
 		ret->root = openat(whole, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	settle(ret);
+	settle_in_cgroup(ret);
 }
 
 void cgroup_done(struct cgroup *cgroup)

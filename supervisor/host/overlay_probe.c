@@ -27,7 +27,7 @@
 static bool works;
 static char remedy[512] = "start cloisterd with a state directory";
 
-static int write_line(const char *path, const char *line)
+static int write_map_line(const char *path, const char *line)
 {
 	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
 
@@ -40,9 +40,9 @@ static int map_self(uid_t uid, gid_t gid)
 
 	snprintf(uids, sizeof(uids), "%d %u 1\n", INSIDE_ID, uid);
 	snprintf(gids, sizeof(gids), "%d %u 1\n", INSIDE_ID, gid);
-	return write_line("/proc/self/setgroups", "deny") < 0 ||
-			       write_line("/proc/self/uid_map", uids) < 0 ||
-			       write_line("/proc/self/gid_map", gids) < 0
+	return write_map_line("/proc/self/setgroups", "deny") < 0 ||
+			       write_map_line("/proc/self/uid_map", uids) < 0 ||
+			       write_map_line("/proc/self/gid_map", gids) < 0
 		       ? -1
 		       : 0;
 }

@@ -180,7 +180,7 @@ static void tell_journal_jobs(struct journal *journal, struct jobs *jobs)
 	(void)!write(journal->event_fd, &one, sizeof(one));
 }
 
-static int64_t turn(void *context)
+static int64_t write_journal_queue(void *context)
 {
 	struct jobs jobs = TAILQ_HEAD_INITIALIZER(jobs);
 	struct journal *journal = context;
@@ -365,7 +365,7 @@ int journal_new(
 	TAILQ_INIT(&journal->told);
 	TAILQ_INIT(&journal->kept);
 	STAILQ_INIT(&journal->opened);
-	journal->thread = THREAD("journal", turn, journal);
+	journal->thread = THREAD("journal", write_journal_queue, journal);
 	note(journal, 0);
 	if (journal->cut_bytes > 0)
 		log_warning("the journal of keys ended within a record: %llu bytes were cut off",

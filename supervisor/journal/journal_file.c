@@ -62,7 +62,7 @@ static uint64_t read_journal_file_number(int fd)
 }
 
 /* Takes the whole records of a file; its size is then their length. */
-static int load(
+static int load_journal_file(
 	struct journal_file *journal, uint8_t file, char *buffer, journal_take take, void *context)
 {
 	uint64_t *size = &journal->files[file].size;
@@ -114,10 +114,10 @@ static int load_all(
 {
 	_cleanup_free_ char *buffer = malloc(LOAD_BYTES);
 	unsigned newer = journal->files[1].number > journal->files[0].number;
-	int r = buffer ? load(journal, !newer, buffer, take, context) : -ENOMEM;
+	int r = buffer ? load_journal_file(journal, !newer, buffer, take, context) : -ENOMEM;
 
 	if (r == 0)
-		r = load(journal, (uint8_t)newer, buffer, take, context);
+		r = load_journal_file(journal, (uint8_t)newer, buffer, take, context);
 	for (unsigned i = 0; r == 0 && i < JOURNAL_FILES; i++)
 		r = cut(journal, i, cut_off);
 	journal->current = newer;

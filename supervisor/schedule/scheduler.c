@@ -92,7 +92,7 @@ static void set_limit(struct call_queue *queue, size_t limit, size_t n_tenants)
 	queue->kept = kept < others ? kept : others;
 }
 
-static void set_limits(struct scheduler *scheduler, const struct config *config)
+static void set_scheduler_limits(struct scheduler *scheduler, const struct config *config)
 {
 	const struct config_host *host = &config->host;
 	struct call_queue *commands = &scheduler->queues[SCHED_COMMAND];
@@ -123,7 +123,7 @@ struct scheduler *scheduler_new(struct event_base *base, const struct config *co
 		call_queue_init(&scheduler->queues[i], 0);
 	timer_init(&scheduler->look_again, on_look_again, scheduler);
 	cpu_load_open(&scheduler->load);
-	set_limits(scheduler, config);
+	set_scheduler_limits(scheduler, config);
 	return scheduler;
 }
 
@@ -144,7 +144,7 @@ static void run_soon(struct scheduler *scheduler)
 
 void scheduler_set_config(struct scheduler *scheduler, const struct config *config)
 {
-	set_limits(scheduler, config);
+	set_scheduler_limits(scheduler, config);
 	run_soon(scheduler);
 }
 

@@ -220,7 +220,7 @@ static void run_command(struct selftest *selftest, const char *command)
 	call_tool(selftest, "run_command", "command", command, NULL);
 }
 
-static void set_up(struct selftest *selftest)
+static void set_up_selftest(struct selftest *selftest)
 {
 	_cleanup_free_ char *program = NULL;
 
@@ -276,7 +276,7 @@ static void run_above_a_layer(struct selftest *selftest)
 }
 
 /* Reads the params of a row of the suite. Returns NULL if memory is out. */
-static struct json_object *read_params(const char *text)
+static struct json_object *read_selftest_params(const char *text)
 {
 	const struct json_bounds bounds = json_request_bounds(strlen(text));
 	struct json_object *params = NULL;
@@ -348,7 +348,7 @@ static void try_probe(struct selftest *selftest)
 	case PROBE_CALL:
 	case PROBE_UNREAD:
 	case PROBE_COUNT:
-		make_call(selftest, read_params(probe->how));
+		make_call(selftest, read_selftest_params(probe->how));
 		break;
 	case PROBE_SHELL:
 		run_command(selftest, probe->how);
@@ -439,7 +439,7 @@ static void on_step(evutil_socket_t fd, short what, void *context)
 		return;
 	}
 	if (!is_set_up(selftest)) {
-		set_up(selftest);
+		set_up_selftest(selftest);
 		return;
 	}
 	selftest->at = selftest->next;

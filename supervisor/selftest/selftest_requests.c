@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void on_looked_up(void *context, const struct refusal *refusal, struct workspace_root *root)
+static void on_selftest_looked_up(
+	void *context, const struct refusal *refusal, struct workspace_root *root)
 {
 	(void)context;
 	(void)refusal;
@@ -25,8 +26,8 @@ enum tool_error selftest_open(
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	struct root_look *look = NULL;
-	enum tool_error error = workspaces_look_up(
-		service->workspaces, tenant, text_from(path), on_looked_up, NULL, &look, &refusal);
+	enum tool_error error = workspaces_look_up(service->workspaces, tenant, text_from(path),
+		on_selftest_looked_up, NULL, &look, &refusal);
 
 	root_look_forget(look);
 	return error;

@@ -95,7 +95,7 @@ const char *session_state_name(enum session_state state)
 	return names[state];
 }
 
-static enum session_state state_of(const struct session *session)
+static enum session_state session_state_of(const struct session *session)
 {
 	struct call_info info;
 
@@ -135,7 +135,7 @@ void session_get_info(const struct session *session, struct session_info *ret)
 		.command = text_from(session->command),
 		.workspace = session->place,
 		.tenant = session->tenant,
-		.state = state_of(session),
+		.state = session_state_of(session),
 		.age_ms = (clock_now() - session->began) / CLOCK_NS_PER_MS,
 		.lifetime_ms = session->lifetime_ms,
 		.taken = session->taken,

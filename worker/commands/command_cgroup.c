@@ -37,7 +37,7 @@ static void command_cgroup_name(const struct command_cgroup *cgroup, char name[3
 	snprintf(name, 32, "cmd-%" PRIu64, cgroup->number);
 }
 
-static int set_limits(unsigned controllers, int fd, const struct command_limits *limits)
+static int set_cgroup_limits(unsigned controllers, int fd, const struct command_limits *limits)
 {
 	int r = 0;
 
@@ -87,7 +87,7 @@ int command_cgroup_make(struct command_cgroups *all, const struct command_limits
 	if (mkdirat(all->group, name, 0755) < 0)
 		return -errno;
 	cgroup.fd = openat(all->group, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = cgroup.fd < 0 ? -errno : set_limits(all->controllers, cgroup.fd, limits);
+	r = cgroup.fd < 0 ? -errno : set_cgroup_limits(all->controllers, cgroup.fd, limits);
 	if (r == 0 && all->frozen)
 		r = freeze_one(&cgroup, true);
 	if (r < 0) {

@@ -323,7 +323,7 @@ static long start_shell(const struct command_init *init)
  * its tracer. The init detaches and delivers that signal, except the SIGTRAP that only reports an
  * exec. ptrace(2)
  */
-static void let_go(long pid, int status)
+static void detach_from_traced(long pid, int status)
 {
 	int signal_number = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
 
@@ -365,7 +365,7 @@ static void look_for_limit(long shell, struct command_report *report)
  * Reaps all children that have ended. Returns true once the shell is one of them, with its status
  * in the report.
  */
-static bool reap(long shell, struct command_report *report, bool told)
+static bool reap_orphans(long shell, struct command_report *report, bool told)
 {
 	int status = 0;
 	long pid;
@@ -374,7 +374,7 @@ static bool reap(long shell, struct command_report *report, bool told)
 		bool gone = WIFEXITED(status) || WIFSIGNALED(status);
 
 		if (!gone)
-			let_go(pid, status);
+			detach_from_traced(pid, status);
 		if (!gone || pid != shell)
 			continue;
 		if (report->ended.end == COMMAND_END_NOT_BEGUN)
@@ -463,7 +463,7 @@ static void serve_command(long shell, const struct command_init *init)
 		if (init->start.tries_fork && !told)
 			look_for_limit(shell, report);
 		/* Reap first: a shell that ended before the flag was seen has ended by itself. */
-		if (reap(shell, report, told))
+		if (reap_orphans(shell, report, told))
 			return;
 		pass_on_terminate(init);
 		if (told || !is_told(init))
@@ -657,7 +657,7 @@ static long forbid_writing(void)
  * Follows the command to its end. The tries are counted while the shell's program is loaded, so
  * that no command starts later for it.
  */
-static void follow(long shell, const struct command_init *init)
+static void follow_command(long shell, const struct command_init *init)
 {
 	struct command_ended *ended = &init->report->ended;
 	uint64_t tries = count_tries(init);
@@ -694,7 +694,7 @@ static int command_init(void *context)
 	} else {
 		if (init->start.gives_input)
 			give_input(init);
-		follow(r, init);
+		follow_command(r, init);
 	}
 	tell_command_shell(init);
 	/* Let cloisterd run first: the remaining work here delays no answer. */

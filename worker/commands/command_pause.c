@@ -38,7 +38,7 @@ static int tell_pause(struct command_pause_state *pause, bool all)
 	return n < 0 ? -errno : 0;
 }
 
-static void go_on(struct command_pause_state *pause)
+static void end_command_pause(struct command_pause_state *pause)
 {
 	pause->on = false;
 	(void)command_cgroups_freeze(pause->cgroups, false);
@@ -53,7 +53,7 @@ int command_pause_handle(
 		return -EBADMSG;
 	if (message.ms == 0) {
 		if (pause->on && pause->number == frame->call)
-			go_on(pause);
+			end_command_pause(pause);
 		return 0;
 	}
 	if (pause->on)
@@ -65,7 +65,7 @@ int command_pause_handle(
 	pause->step_ms = 1;
 	if (command_cgroups_freeze(pause->cgroups, true) == 0)
 		return 0;
-	go_on(pause);
+	end_command_pause(pause);
 	return tell_pause(pause, false);
 }
 
@@ -78,7 +78,7 @@ int command_pause_look(struct command_pause_state *pause, int64_t now_ms, int *r
 	if (!pause->on)
 		return 0;
 	if (left <= 0) {
-		go_on(pause);
+		end_command_pause(pause);
 		return tell_pause(pause, false);
 	}
 	if (!pause->told && command_cgroups_are_frozen(pause->cgroups))

@@ -24,7 +24,7 @@
 
 enum { WAKE_SIGNAL, WAKE_MASTER, WAKE_IN, WAKE_OUT, WAKES };
 
-static long wait_for(struct pollfd *fds, unsigned n, int wait_ms)
+static long wait_for_relay(struct pollfd *fds, unsigned n, int wait_ms)
 {
 	struct timespec time = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000L};
 
@@ -35,7 +35,7 @@ static bool pipe_has_room(int out, int wait_ms)
 {
 	struct pollfd room = {.fd = out, .events = POLLOUT};
 
-	return wait_for(&room, 1, wait_ms) > 0 && !(room.revents & (POLLERR | POLLNVAL));
+	return wait_for_relay(&room, 1, wait_ms) > 0 && !(room.revents & (POLLERR | POLLNVAL));
 }
 
 /* Passes on one piece, for which there is room. Returns its bytes; 0 or -errno: there is none. */
@@ -102,7 +102,7 @@ void relay_until_signal(struct relay *relay)
 			[WAKE_OUT] = {.fd = relay->out_is_full ? relay->ends.out : -1,
 				.events = POLLOUT},
 		};
-		long r = wait_for(fds, WAKES, -1);
+		long r = wait_for_relay(fds, WAKES, -1);
 
 		if (r < 0 && r != -EINTR)
 			return;

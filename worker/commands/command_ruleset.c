@@ -20,7 +20,7 @@
 		LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | \
 		LANDLOCK_ACCESS_FS_MAKE_SYM | RULESET_REFER)
 
-static void add_rule(struct command_ruleset *ruleset, int fd, uint64_t access)
+static void add_landlock_rule(struct command_ruleset *ruleset, int fd, uint64_t access)
 {
 	ruleset->rules[ruleset->n_rules++] = (struct landlock_path_beneath_attr){
 		.allowed_access = access & ruleset->attr.files,
@@ -39,7 +39,7 @@ static int add_place(struct command_ruleset *ruleset, const char *path, uint64_t
 	/* A rootfs may lack the path. */
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
-	add_rule(ruleset, fd, access);
+	add_landlock_rule(ruleset, fd, access);
 	return 0;
 }
 
@@ -84,7 +84,7 @@ int command_ruleset_prepare(
 	 * their own.
 	 */
 	if (ruleset.attr_size > 0 && queues >= 0)
-		add_rule(&ruleset, queues, PRIVATE);
+		add_landlock_rule(&ruleset, queues, PRIVATE);
 	else
 		close_fd(&queues);
 	static_assert(ARRAY_SIZE(places) + 1 <= COMMAND_RULESET_RULES, "every rule has its place");

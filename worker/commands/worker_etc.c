@@ -22,7 +22,7 @@ static int make_file(int dirfd, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-static int write_file(int dirfd, const char *name, const char *text)
+static int write_etc_file(int dirfd, const char *name, const char *text)
 {
 	_cleanup_close_ int fd = make_file(dirfd, name);
 	size_t len = strlen(text);
@@ -92,7 +92,7 @@ static int write_files(int etc, const struct etc_file *files, size_t n)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = write_file(etc, files[i].name, files[i].text);
+		r = write_etc_file(etc, files[i].name, files[i].text);
 	return r;
 }
 
@@ -120,7 +120,7 @@ int etc_write_synthesised(int etc, const char *home, bool has_network)
 		home);
 	r = make_directories(etc);
 	if (r == 0)
-		r = write_file(etc, "passwd", passwd);
+		r = write_etc_file(etc, "passwd", passwd);
 	if (r == 0)
 		r = write_files(etc, always, ARRAY_SIZE(always));
 	if (r < 0)

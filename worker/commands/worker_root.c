@@ -320,7 +320,7 @@ static int attach_private(const struct worker_setup *setup, int private, const c
  * Opens the regular file @path (absolute) of the new root as a mount point. Creates a missing one
  * and its directories. The file may lie in a directory of the host that is shown already.
  */
-static int open_file(const struct worker_setup *setup, const char *path, int *ret_fd)
+static int open_root_file(const struct worker_setup *setup, const char *path, int *ret_fd)
 {
 	const char *name = strrchr(path, '/') + 1;
 	_cleanup_close_ int parent = -1, fd = -1;
@@ -356,7 +356,7 @@ static int bind_readonly(const struct worker_setup *setup, const char *path)
 	r = mount_clone(host, "", SYSTEM_ATTRIBUTES, &mount_fd);
 	if (r == 0)
 		r = is_directory ? open_root_directory(setup, path, &target)
-				 : open_file(setup, path, &target);
+				 : open_root_file(setup, path, &target);
 	return r < 0 ? r : mount_attach_over(mount_fd, target);
 }
 

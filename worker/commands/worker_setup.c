@@ -39,7 +39,7 @@ static int check_cloisterd_alive(void *context)
 
 static const char *const homes[] = {"/home/agent", "/run/home", "/tmp/home"};
 
-static bool is_at_or_below(const char *path, const char *directory)
+static bool mount_is_at_or_below(const char *path, const char *directory)
 {
 	size_t len = strlen(directory);
 
@@ -62,8 +62,8 @@ static const char *choose_home(const char *visible, bool is_kept)
 	if (strcmp(visible, "/") == 0)
 		return is_kept ? "/run/home" : "/run";
 	for (i = 0; i + 1 < ARRAY_SIZE(homes); i++)
-		if (!is_at_or_below(homes[i], visible) &&
-			!(is_kept && is_at_or_below(visible, homes[i])))
+		if (!mount_is_at_or_below(homes[i], visible) &&
+			!(is_kept && mount_is_at_or_below(visible, homes[i])))
 			break;
 	return homes[i];
 }
@@ -181,7 +181,7 @@ static int set_limit(int resource, rlim_t value)
 	return setrlimit((__rlimit_resource_t)resource, &limit) < 0 ? -errno : 0;
 }
 
-static int set_limits(void *context)
+static int set_worker_limits(void *context)
 {
 	static const struct {
 		rlim_t value;
@@ -314,7 +314,7 @@ static const struct setup_step first_steps[] = {
 	{"raise the loopback interface", raise_loopback},
 	{"give it further addresses", add_addresses},
 	{"set the host name", set_host_name},
-	{"set resource limits", set_limits},
+	{"set resource limits", set_worker_limits},
 	{"ask for short CPU time slices", ask_for_short_timeslices},
 	{"empty the capability bounding set", setup_empty_bounding_set},
 };

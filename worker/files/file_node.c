@@ -72,7 +72,7 @@ static size_t name_in(char *accounts, uint32_t id, char *name)
 }
 
 /* Reads the name from the workspace's own file. Returns its length. */
-static size_t read_name(const struct root *root, const char *file, uint32_t id, char *name)
+static size_t read_account_name(const struct root *root, const char *file, uint32_t id, char *name)
 {
 	_cleanup_free_ char *accounts = malloc(ACCOUNT_BYTES + 1);
 	_cleanup_close_ int fd = -1;
@@ -115,8 +115,8 @@ static struct text node_owner_name(
 		last->known = true;
 		last->id = id;
 		last->len = text_equal(root->visible, TEXT_LITERAL("/"))
-				    ? read_name(root, group ? "etc/group" : "etc/passwd", id,
-					      last->text)
+				    ? read_account_name(root, group ? "etc/group" : "etc/passwd",
+					      id, last->text)
 				    : own_name(group, id, last->text);
 	}
 	return (struct text){last->text, last->len};

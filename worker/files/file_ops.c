@@ -411,7 +411,7 @@ static bool is_directory(const struct place *place)
 }
 
 /* Another entry may get the name at any moment, so what it is shows by what the kernel does. */
-static int remove_entry(const struct place *place, bool recursive, uint64_t *removed)
+static int remove_named_entry(const struct place *place, bool recursive, uint64_t *removed)
 {
 	int r = 0;
 
@@ -442,7 +442,7 @@ void file_remove(const struct root *root, const struct files_ask *request, struc
 		end_place(reply, root, request->path, error);
 		return;
 	}
-	r = remove_entry(&place, request->recursive, &removed);
+	r = remove_named_entry(&place, request->recursive, &removed);
 	if (r == -ENOENT)
 		end_path(reply, root, request->path, TOOL_NOT_FOUND);
 	else if ((r == -ENOTEMPTY || r == -EEXIST) && !request->recursive)

@@ -74,7 +74,7 @@ int file_watch_tell(struct watch *watch, enum files_event_type type, bool direct
 	return reply_event(watch->reply, &event) < 0 ? WATCH_NO_LISTENER : 0;
 }
 
-static size_t place_of(const struct watch *watch, int wd)
+static size_t watched_place(const struct watch *watch, int wd)
 {
 	size_t low = 0, high = watch->count;
 
@@ -91,7 +91,7 @@ static size_t place_of(const struct watch *watch, int wd)
 
 struct watched *file_watch_find(const struct watch *watch, int wd)
 {
-	size_t at = place_of(watch, wd);
+	size_t at = watched_place(watch, wd);
 
 	return at < watch->count && watch->directories[at].wd == wd ? &watch->directories[at]
 								    : NULL;
@@ -116,7 +116,7 @@ static int watch_note(struct watch *watch, int wd, struct text path)
 {
 	struct watched *known = file_watch_find(watch, wd);
 	char *copy = NULL;
-	size_t at = place_of(watch, wd);
+	size_t at = watched_place(watch, wd);
 
 	if (asprintf(&copy, "%.*s", (int)path.len, path.data) < 0)
 		return -ENOMEM;

@@ -418,7 +418,7 @@ static int replace_expected(struct file_write *staged)
 		&staged->named);
 }
 
-static int replace(struct file_write *staged)
+static int replace_by_rename(struct file_write *staged)
 {
 	int r = file_write_name(staged);
 
@@ -520,7 +520,7 @@ static int publish(struct file_write *staged, const struct stat *old)
 	if (r < 0)
 		return r;
 	if (exists(old))
-		return replace(staged);
+		return replace_by_rename(staged);
 	return staged->named ? rename_to(staged, staged->place.name)
 			     : link_to(staged, staged->place.name);
 }

@@ -142,7 +142,7 @@ static int drop_files_capabilities(void *context)
 	return confine_keep_capabilities(NULL, 0);
 }
 
-static int enforce_ruleset(void *context)
+static int enforce_files_ruleset(void *context)
 {
 	const struct root *root = context;
 
@@ -184,7 +184,7 @@ int files_setup(struct root *root, const char **ret_step)
 		{"drop all capabilities", drop_files_capabilities},
 		{"set no_new_privs", setup_no_new_privs},
 		{"become non-dumpable", setup_non_dumpable},
-		{"apply the Landlock ruleset", enforce_ruleset},
+		{"apply the Landlock ruleset", enforce_files_ruleset},
 	};
 
 	return setup_run(steps, ARRAY_SIZE(steps), root, ret_step);

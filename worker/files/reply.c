@@ -211,7 +211,7 @@ struct message {
 	};
 };
 
-static bool append(struct reply *reply, const struct message *message)
+static bool append_to_reply(struct reply *reply, const struct message *message)
 {
 	struct wire_writer writer;
 	size_t at = reply->used;
@@ -254,11 +254,11 @@ static bool append(struct reply *reply, const struct message *message)
 
 static int send_message(struct reply *reply, const struct message *message)
 {
-	if (reply->error < 0 || append(reply, message))
+	if (reply->error < 0 || append_to_reply(reply, message))
 		return reply->error;
 	if (flush_reply(reply) < 0)
 		return reply->error;
-	return append(reply, message) ? 0 : -EMSGSIZE;
+	return append_to_reply(reply, message) ? 0 : -EMSGSIZE;
 }
 
 /* Like send_message(), but writes once enough has collected. */

@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 
 /* Reaps children. They are the cells' processes; cloisterd watches them by pidfds of its own. */
-static void reap(int signal_fd, struct spawner *spawner)
+static void reap_children(int signal_fd, struct spawner *spawner)
 {
 	struct signalfd_siginfo info;
 	pid_t pid;
@@ -82,7 +82,7 @@ static int watch_children(void)
  * there is none) and, without a configuration, the user's read-only paths, then "egress" if the
  * user has allowed hosts.
  */
-static void read_arguments(struct spawner *spawner, int argc, char **argv)
+static void read_spawner_arguments(struct spawner *spawner, int argc, char **argv)
 {
 	int r;
 
@@ -118,7 +118,7 @@ static int learn_ids(struct spawner *spawner, const char **ret_step)
 	return cell_ids_read(&spawner->ids);
 }
 
-static void set_up(struct spawner *spawner)
+static void set_up_spawner(struct spawner *spawner)
 {
 	const char *step;
 	int r = spawner_setup(&spawner->setup, &step);
@@ -237,7 +237,7 @@ static _Noreturn void serve_spawner_requests(struct spawner *spawner, int signal
 		 */
 		attend_starts(spawner, &poll_fds[2]);
 		if (poll_fds[1].revents)
-			reap(poll_fds[1].fd, spawner);
+			reap_children(poll_fds[1].fd, spawner);
 		if (poll_fds[0].revents)
 			spawner_serve_requests(spawner);
 		path_resolvers_serve(&spawner->resolvers);
@@ -271,7 +271,7 @@ int main(int argc, char **argv)
 	channel_init(&spawner.channel, FD_SPAWNER_CHANNEL, FD_SPAWNER_CHANNEL, CHANNEL_TAKES_FDS);
 	spawner.setup = (struct spawner_setup){
 		.channel = &spawner.channel, .uid = geteuid(), .gid = getegid()};
-	read_arguments(&spawner, argc, argv);
+	read_spawner_arguments(&spawner, argc, argv);
 	if (program_open("cloister-worker", &spawner.maker.worker_program) < 0 ||
 		program_open("cloister-files", &spawner.maker.files_program) < 0 ||
 		program_open("cloister-unpack", &spawner.maker.unpack_program) < 0)
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
 	path_resolvers_init(&spawner.resolvers);
 	signal_fd = watch_children();
 	cell_sockets_load();
-	set_up(&spawner);
+	set_up_spawner(&spawner);
 	spawner.maker.ids = &spawner.ids;
 	spawner.maker.homes = &spawner.homes;
 	spawner.maker.layers = &spawner.layers;

@@ -161,7 +161,7 @@ static void add_root(struct config_reader *reader, struct root_list *list, const
 		(struct tenant_root){.fd = TAKE_FD(fd), .dev = known.id.dev, .ino = known.id.ino};
 }
 
-static void set_number(
+static void set_policy_number(
 	struct config_reader *reader, struct policy_tenant *tenant, size_t i, const char *value)
 {
 	uint64_t *field = (uint64_t *)((char *)tenant + numbers[i].offset);
@@ -216,7 +216,7 @@ static void take_spawner_config_setting(
 		tenant->egress = strcmp(value, "egress") == 0;
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (strcmp(name, numbers[i].name) == 0)
-			set_number(reader, tenant, i, value);
+			set_policy_number(reader, tenant, i, value);
 	if (strcmp(name, "readonly_paths") == 0)
 		add_readonly_path(reader, tenant, value);
 	if (strcmp(name, "roots") != 0)
@@ -243,7 +243,7 @@ int policy_open(const char *path, struct policy **ret)
 	return 0;
 }
 
-static void log_mistake(void *context, const char *file, unsigned line, const char *message)
+static void log_policy_mistake(void *context, const char *file, unsigned line, const char *message)
 {
 	(void)context;
 	fprintf(stderr, "cloister-spawner: %s:%u: %s\n", file, line, message);
@@ -290,7 +290,7 @@ static uid_t root_as_seen(void)
 
 int policy_read(struct policy *policy, bool only_roots)
 {
-	static const struct config_complaints complaints = {log_mistake, NULL, NULL};
+	static const struct config_complaints complaints = {log_policy_mistake, NULL, NULL};
 	static const struct config_handler handler = {begin_spawner_config_file,
 		begin_spawner_config_section, take_spawner_config_setting};
 	_cleanup_(config_file_names_done) struct config_file_names names = {0};

@@ -453,7 +453,7 @@ static void on_loaded(void *context, uint64_t number, int error, const char *ste
 	setup_report_failure(&spawner->channel, SPAWNER_COPIED, number, step, error);
 }
 
-static void on_copied(void *context, uint64_t number, int result)
+static void on_copy_ended(void *context, uint64_t number, int result)
 {
 	struct spawner *spawner = context;
 
@@ -464,7 +464,7 @@ void spawner_tell_work(struct spawner *spawner)
 {
 	template_memory_init(&spawner->templates, &spawner->jobs, &spawner->ids, on_loaded,
 		on_in_memory, spawner);
-	copies_init(&spawner->copies, &spawner->jobs, on_copied, spawner);
+	copies_init(&spawner->copies, &spawner->jobs, on_copy_ended, spawner);
 	layer_folds_tell(&spawner->folds, on_folded, spawner);
 	layer_drops_tell(&spawner->drops, on_cleared, spawner);
 	template_sizes_init(
@@ -545,7 +545,7 @@ static void set_beside(struct spawner *spawner, const struct channel_frame *fram
 		spawner_find_left_overs(spawner, own);
 }
 
-static void let_go(struct spawner *spawner, const struct channel_frame *frame)
+static void let_go_private_tmpfs(struct spawner *spawner, const struct channel_frame *frame)
 {
 	if (frame->n_fds != 0 || frame->payload.len != 0)
 		spawner_die("request", EBADMSG);
@@ -564,7 +564,7 @@ static void (*const orders[])(struct spawner *spawner, const struct channel_fram
 	[SPAWNER_FORK] = fork_template,
 	[SPAWNER_LOAD] = load_template,
 	[SPAWNER_WHERE] = tell_where,
-	[SPAWNER_LET_GO] = let_go,
+	[SPAWNER_LET_GO] = let_go_private_tmpfs,
 	[SPAWNER_BESIDE] = set_beside,
 };
 

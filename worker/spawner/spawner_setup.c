@@ -56,7 +56,7 @@ static int enter_namespaces(void *context)
 	return unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
-static int write_file(const char *path, const char *text)
+static int write_map_file(const char *path, const char *text)
 {
 	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
 
@@ -74,15 +74,15 @@ static int map_own_ids(const struct spawner_setup *setup)
 	char map[64];
 	int r;
 
-	r = write_file("/proc/self/setgroups", "deny");
+	r = write_map_file("/proc/self/setgroups", "deny");
 	if (r < 0)
 		return r;
 	snprintf(map, sizeof(map), "%u %u 1\n", setup->uid, setup->uid);
-	r = write_file("/proc/self/uid_map", map);
+	r = write_map_file("/proc/self/uid_map", map);
 	if (r < 0)
 		return r;
 	snprintf(map, sizeof(map), "%u %u 1\n", setup->gid, setup->gid);
-	return write_file("/proc/self/gid_map", map);
+	return write_map_file("/proc/self/gid_map", map);
 }
 
 /*

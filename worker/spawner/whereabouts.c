@@ -78,7 +78,7 @@ static void add_children(struct walk *walk, pid_t pid, pid_t thread)
 }
 
 /* The process chose its name, which stands in parentheses and may have some itself. */
-static char state_of(const char *stat)
+static char process_state_of(const char *stat)
 {
 	const char *end = strrchr(stat, ')');
 
@@ -91,7 +91,7 @@ static void look_at_proc(struct walk *walk, pid_t pid, pid_t thread)
 
 	if (!read_proc_file(text, sizeof(text), "/proc/%d/task/%d/stat", (int)pid, (int)thread))
 		return;
-	state = state_of(text);
+	state = process_state_of(text);
 	add_children(walk, pid, thread);
 	/* Ended ones wait to be reaped by those that have not ended. */
 	if (state == 'Z' || state == 'X' || walk->state == 'D')

@@ -174,7 +174,7 @@ static int put_file(
 }
 
 /* What comes after the last slash; a path that ends in one is a directory's. */
-static const char *last_name(const char *path)
+static const char *last_path_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -183,13 +183,13 @@ static const char *last_name(const char *path)
 
 static bool is_whiteout(const char *path)
 {
-	return strncmp(last_name(path), WHITEOUT, strlen(WHITEOUT)) == 0;
+	return strncmp(last_path_name(path), WHITEOUT, strlen(WHITEOUT)) == 0;
 }
 
 /* Hides what the whiteout @path names, in a layer below. */
 static int put_whiteout(struct work *work, const char *path)
 {
-	const char *name = last_name(path);
+	const char *name = last_path_name(path);
 	char hidden[LIMIT_PATH_BYTES];
 	size_t before = (size_t)(name - path);
 

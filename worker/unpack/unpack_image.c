@@ -49,16 +49,16 @@ struct image {
 	size_t manifests; /* that can be meant */
 };
 
-static void put_json(struct json_object **value)
+static void put_image_json(struct json_object **value)
 {
 	json_object_put(*value);
 }
 
-#define _cleanup_json_ _cleanup_(put_json)
+#define _cleanup_json_ _cleanup_(put_image_json)
 
 /* Files of the layout. */
 
-static int open_file(
+static int open_layout_file(
 	struct image *image, const char *name, enum unpack_fault fault, uint64_t *ret_size)
 {
 	struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
@@ -87,7 +87,8 @@ static int read_json(struct image *image, const char *name, const struct descrip
 	struct json_report report;
 	struct sha256_ctx sha256;
 	uint64_t size = 0;
-	_cleanup_close_ int fd = open_file(image, name, blob ? UNPACK_BLOB : UNPACK_LAYOUT, &size);
+	_cleanup_close_ int fd =
+		open_layout_file(image, name, blob ? UNPACK_BLOB : UNPACK_LAYOUT, &size);
 
 	if (fd < 0)
 		return fd;
@@ -287,7 +288,7 @@ static int unpack_layer(struct image *image, const struct descriptor *layer)
 
 	if (!is_layer(layer->media_type))
 		return unpack_refuse(image->tree, UNPACK_MEDIA_TYPE, layer->media_type);
-	fd = open_file(image, layer->name, UNPACK_BLOB, &size);
+	fd = open_layout_file(image, layer->name, UNPACK_BLOB, &size);
 	if (fd < 0)
 		return fd;
 	if (size != layer->size)

@@ -111,7 +111,7 @@ static int bound_memory(void *context)
 	return setrlimit(RLIMIT_NOFILE, &files) < 0 ? -errno : 0;
 }
 
-static int enforce_ruleset(void *context)
+static int enforce_unpack_ruleset(void *context)
 {
 	const struct unpack_room *room = context;
 	const struct landlock_attr wanted = {
@@ -152,7 +152,7 @@ static const struct setup_step steps[] = {
 	{"become non-dumpable", setup_non_dumpable},
 	{"open the two trees", open_trees},
 	{"bound its memory", bound_memory},
-	{"apply the Landlock ruleset", enforce_ruleset},
+	{"apply the Landlock ruleset", enforce_unpack_ruleset},
 	{"install the system call filter", install_filter},
 };
 

@@ -78,7 +78,7 @@ void unpack_tree_next_layer(struct unpack_tree *tree)
 	path_set_clear(&tree->brought);
 }
 
-static int charge(struct unpack_tree *tree, uint64_t bytes)
+static int charge_unpacked(struct unpack_tree *tree, uint64_t bytes)
 {
 	tree->bytes += bytes;
 	return tree->bytes > tree->max_bytes ? unpack_refuse(tree, UNPACK_BYTES, NULL) : 0;
@@ -91,7 +91,7 @@ static int count_file(struct unpack_tree *tree)
 
 /* Paths. */
 
-static int add_name(struct clean_path *path, const char *name, size_t len)
+static int add_path_component(struct clean_path *path, const char *name, size_t len)
 {
 	if (len > LIMIT_NAME_BYTES || path->len + 1 + len >= sizeof(path->text))
 		return -ENAMETOOLONG;
@@ -119,7 +119,8 @@ static int clean(
 
 		if (len == 2 && raw[0] == '.' && raw[1] == '.')
 			return unpack_refuse(tree, UNPACK_CLIMBS, shown);
-		if (len > 0 && !(len == 1 && raw[0] == '.') && add_name(ret, raw, len) < 0)
+		if (len > 0 && !(len == 1 && raw[0] == '.') &&
+			add_path_component(ret, raw, len) < 0)
 			return unpack_refuse(tree, UNPACK_NAME, shown);
 		raw += len + strspn(raw + len, "/");
 	}
@@ -428,7 +429,7 @@ static int charge_pages(
 	if (end <= first)
 		return 0;
 	file->pages = end;
-	return charge(tree, (end - first) * PAGE_BYTES);
+	return charge_unpacked(tree, (end - first) * PAGE_BYTES);
 }
 
 int unpack_file_write(struct unpack_tree *tree, struct unpack_file *file, const void *data,

@@ -17,7 +17,7 @@ static unsigned git_mode(mode_t mode)
 	return mode & S_IXUSR ? 0100755 : 0100644;
 }
 
-static bool is_plain(struct text path)
+static bool is_plain_git_path(struct text path)
 {
 	for (size_t i = 0; i < path.len; i++) {
 		unsigned char c = (unsigned char)path.data[i];
@@ -31,7 +31,7 @@ static bool is_plain(struct text path)
 /* Puts a path as git quotes it: core.quotePath of git-config(1). */
 static void put_path(struct diff_text *out, const char *prefix, struct text path)
 {
-	bool plain = is_plain(path);
+	bool plain = is_plain_git_path(path);
 
 	if (!plain)
 		diff_text_put(out, TEXT_LITERAL("\""));
@@ -50,17 +50,18 @@ static void put_path(struct diff_text *out, const char *prefix, struct text path
 }
 
 /* A path with a space is ended by a tab, so that no program takes the rest for a time. */
-static void put_name(struct diff_text *out, const char *mark, const char *prefix, struct text path,
-	const struct diff_side *side)
+static void put_patch_name(struct diff_text *out, const char *mark, const char *prefix,
+	struct text path, const struct diff_side *side)
 {
 	diff_text_put(out, text_from(mark));
 	if (side->mode == 0)
 		diff_text_put(out, NO_FILE);
 	else
 		put_path(out, prefix, path);
-	diff_text_put(out, side->mode != 0 && memchr(path.data, ' ', path.len) && is_plain(path)
-				   ? TEXT_LITERAL("\t\n")
-				   : TEXT_LITERAL("\n"));
+	diff_text_put(
+		out, side->mode != 0 && memchr(path.data, ' ', path.len) && is_plain_git_path(path)
+			     ? TEXT_LITERAL("\t\n")
+			     : TEXT_LITERAL("\n"));
 }
 
 static void put_modes(
@@ -99,8 +100,8 @@ static bool put_part(struct text path, const struct diff_side *before,
 	put_modes(out, before, after);
 	if (text_equal(before->content, after->content))
 		return true;
-	put_name(out, "--- ", "a/", path, before);
-	put_name(out, "+++ ", "b/", path, after);
+	put_patch_name(out, "--- ", "a/", path, before);
+	put_patch_name(out, "+++ ", "b/", path, after);
 	line_diff(before->content, after->content, out);
 	return true;
 }

@@ -290,7 +290,7 @@ static size_t likeness(struct text a, struct text b)
 }
 
 /* Compares the lines from @at on with the old text. Adds the bytes of it to @compared. */
-static struct window compare(
+static struct window compare_with_old_text(
 	const struct search *search, const char *at, uint64_t line, size_t *compared)
 {
 	struct text file = {at, (size_t)(search->file.data + search->file.len - at)};
@@ -358,7 +358,7 @@ static struct window find_like(const struct search *search)
 
 		line++;
 		if (text_equal(its, first)) {
-			struct window window = compare(search, at, line, &compared);
+			struct window window = compare_with_old_text(search, at, line, &compared);
 
 			if (before == 0 && is_better(&window, &best))
 				best = window;
@@ -440,7 +440,7 @@ static struct window find_like_later(const struct search *search)
 			begin = lines_before(search, at, before);
 			if (!begin)
 				continue;
-			window = compare(search, begin, line - before, &compared);
+			window = compare_with_old_text(search, begin, line - before, &compared);
 			if (is_better(&window, &best))
 				best = window;
 		}

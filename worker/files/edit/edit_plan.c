@@ -174,7 +174,7 @@ static bool order_places(struct edit_plan *plan, struct edit_failure *failure)
 	return true;
 }
 
-static void append(struct edit_plan *plan, struct text text)
+static void append_to_plan(struct edit_plan *plan, struct text text)
 {
 	if (text.len > 0)
 		memcpy(plan->content + plan->len, text.data, text.len);
@@ -203,11 +203,11 @@ static bool make_content(struct edit_plan *plan, struct edit_failure *failure)
 	for (size_t i = 0; i < plan->n_places; i++) {
 		const struct edit_place *place = &plan->places[i];
 
-		append(plan, (struct text){plan->original.data + at, place->start - at});
-		append(plan, plan->edits[place->edit].new_text);
+		append_to_plan(plan, (struct text){plan->original.data + at, place->start - at});
+		append_to_plan(plan, plan->edits[place->edit].new_text);
 		at = place->start + place->len;
 	}
-	append(plan, (struct text){plan->original.data + at, plan->original.len - at});
+	append_to_plan(plan, (struct text){plan->original.data + at, plan->original.len - at});
 	return true;
 }
 

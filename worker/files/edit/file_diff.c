@@ -291,7 +291,7 @@ static int look_at_diff_name(int dirfd, const char *name, struct stat *ret)
 	return errno == ENOENT ? 0 : -errno;
 }
 
-static int open_file(int dirfd, const char *name)
+static int open_diff_file(int dirfd, const char *name)
 {
 	_cleanup_close_ int fd =
 		openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -321,8 +321,8 @@ static ssize_t read_whole(int fd, char *buffer, size_t size, off_t at)
 /* Returns whether two files of one size have different bytes or attributes, or -errno. */
 static int contents_differ(struct diff *diff, const char *name)
 {
-	_cleanup_close_ int before = open_file(diff->place.views[BEFORE], name);
-	_cleanup_close_ int after = open_file(diff->place.views[AFTER], name);
+	_cleanup_close_ int before = open_diff_file(diff->place.views[BEFORE], name);
+	_cleanup_close_ int after = open_diff_file(diff->place.views[AFTER], name);
 	off_t at = 0;
 
 	if (after == -ENOENT || after == -EINVAL || after == -ELOOP)
@@ -383,7 +383,7 @@ static int differ(struct diff *diff, const char *name, const struct stat st[SIDE
 
 /* Telling. */
 
-static struct files_state_of state_of(bool there, const struct stat *st)
+static struct files_state_of diff_state_of(bool there, const struct stat *st)
 {
 	if (!there)
 		return (struct files_state_of){0};
@@ -413,7 +413,7 @@ static void read_side(
 	if (*ret_data && S_ISLNK(st->st_mode)) {
 		len = readlinkat(dirfd, name, *ret_data, size);
 	} else if (*ret_data) {
-		fd = open_file(dirfd, name);
+		fd = open_diff_file(dirfd, name);
 		len = fd < 0 ? -1 : read_whole(fd, *ret_data, size, 0);
 	}
 	ret->read = len >= 0 && (uint64_t)len <= LIMIT_DIFF_FILE_BYTES;
@@ -452,8 +452,8 @@ static int tell_difference(struct diff *diff, const char *name, size_t len, cons
 {
 	struct text path = len > 0 ? (struct text){diff->path, len} : TEXT_LITERAL(".");
 	struct files_change change = {.path = path,
-		.before = state_of(there[BEFORE], &st[BEFORE]),
-		.after = state_of(there[AFTER], &st[AFTER])};
+		.before = diff_state_of(there[BEFORE], &st[BEFORE]),
+		.after = diff_state_of(there[AFTER], &st[AFTER])};
 	int r;
 
 	diff->totals.added += !there[BEFORE];
@@ -534,7 +534,7 @@ static int walk(struct diff *diff)
 /* The views and layers. */
 
 /* Opens the layers above @since. Returns 0 or -errno. */
-static int open_layers(struct diff *diff, int layers)
+static int open_diff_layers(struct diff *diff, int layers)
 {
 	int fd = openat(layers, ".", O_RDONLY | DIRECTORY_FLAGS), r = 0;
 	DIR *stream = fd < 0 ? NULL : fdopendir(fd);
@@ -574,7 +574,7 @@ static int open_views(struct diff *diff, const struct root *root)
 	if (diff->views[BEFORE] < 0)
 		return diff->views[BEFORE];
 	diff->views[AFTER] = open_diff_directory(root->fd, ".", O_PATH);
-	return diff->views[AFTER] < 0 ? diff->views[AFTER] : open_layers(diff, root->layers);
+	return diff->views[AFTER] < 0 ? diff->views[AFTER] : open_diff_layers(diff, root->layers);
 }
 
 static void diff_free(struct diff **pointer)

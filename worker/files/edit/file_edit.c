@@ -154,7 +154,7 @@ static void tell_success(const struct edit_plan *plan, const char *path, struct 
 }
 
 /* Replaces the file that was read. Returns false if it is another one now. */
-static bool replace(const struct file_edit *edit, const struct file_source *source,
+static bool replace_edited(const struct file_edit *edit, const struct file_source *source,
 	const struct edit_plan *plan, struct reply *reply)
 {
 	const struct files_write request = {
@@ -191,14 +191,14 @@ static bool try_edit(const struct file_edit *edit, struct edit_plan *plan, struc
 		if (!edit_plan_make(plan, file_source_text(&source), &failure))
 			tell_trouble(plan, &failure, reply);
 		else
-			settled = replace(edit, &source, plan, reply);
+			settled = replace_edited(edit, &source, plan, reply);
 	}
 	file_source_done(&source);
 	return settled;
 }
 
 /* Writes to disk what an earlier call may have made, or ends @reply with the error. */
-static bool settle(const struct file_edit *edit, struct reply *reply)
+static bool settle_edit(const struct file_edit *edit, struct reply *reply)
 {
 	int r = edit->look && edit->durable
 			? file_settle(edit->root, (struct text){edit->path, edit->path_len})
@@ -219,7 +219,7 @@ bool file_edit_hold(struct file_edit *edit, struct reply *reply)
 
 	if (!possible)
 		reply_error(reply, TOOL_EXECUTION_ERROR, NULL);
-	if (possible && settle(edit, reply) && read_source(edit, reply, &source)) {
+	if (possible && settle_edit(edit, reply) && read_source(edit, reply, &source)) {
 		told = edit_plan_make(&plan, file_source_text(&source), &failure);
 		if (told)
 			file_version_of((struct text){plan.content, plan.len}, after);

@@ -113,7 +113,7 @@ static struct line line_around(struct text bytes, size_t at)
 	return (struct line){.text = {start, end}, .next = next};
 }
 
-static struct scan_line describe(
+static struct scan_line describe_match(
 	struct text bytes, const struct line *line, struct span match, uint64_t number)
 {
 	struct span text = line->text;
@@ -158,7 +158,7 @@ static int report(struct scan *scan, const struct line *line, struct span match)
 	scan->number += count_newlines(
 		scan->bytes.data + scan->counted, scan->bytes.data + line->text.start);
 	scan->counted = line->text.start;
-	found = describe(scan->bytes, line, match, scan->number);
+	found = describe_match(scan->bytes, line, match, scan->number);
 	return scan->visit(&found, scan->context);
 }
 

@@ -106,7 +106,7 @@ static bool take_git_index_number(struct text *rest, size_t *ret)
 	return true;
 }
 
-static const char *last_name(const struct git_index *index)
+static const char *last_index_name(const struct git_index *index)
 {
 	return index->count > 0 ? index->names + index->at[index->count - 1] : "";
 }
@@ -124,7 +124,7 @@ static int make_name(struct git_index *index, size_t kept, struct text tail)
 		return r;
 	index->names = index->made;
 	if (kept > 0)
-		memcpy(index->made + start, last_name(index), kept);
+		memcpy(index->made + start, last_index_name(index), kept);
 	memcpy(index->made + start + kept, tail.data, tail.len);
 	index->made[start + len] = '\0';
 	index->made_len = start + len + 1;
@@ -132,14 +132,14 @@ static int make_name(struct git_index *index, size_t kept, struct text tail)
 }
 
 /* Adds the name at @start of names. */
-static int add_name(struct git_index *index, size_t start, size_t len)
+static int add_git_index_name(struct git_index *index, size_t start, size_t len)
 {
 	if (len == 0 || len > LIMIT_PATH_BYTES)
 		return -ENOTSUP;
 	/*
 	 * Names must be sorted for the binary search. The stages of a conflict have the same name.
 	 */
-	if (index->count > 0 && strcmp(last_name(index), index->names + start) > 0)
+	if (index->count > 0 && strcmp(last_index_name(index), index->names + start) > 0)
 		return -ENOTSUP;
 	index->at[index->count++] = (uint32_t)start;
 	return 0;
@@ -149,16 +149,18 @@ static int add_name(struct git_index *index, size_t start, size_t len)
  * Reads the name of the entry that begins at @entry; @said is the length that it announces. Returns
  * 0 or -errno.
  */
-static int read_name(struct text *rest, struct git_index *index, const char *entry, size_t said)
+static int read_index_name(
+	struct text *rest, struct git_index *index, const char *entry, size_t said)
 {
 	size_t kept = 0, dropped, used, end, start;
 	struct text tail = *rest;
 	int r;
 
 	if (index->version == 4) {
-		if (!take_git_index_number(rest, &dropped) || dropped > strlen(last_name(index)))
+		if (!take_git_index_number(rest, &dropped) ||
+			dropped > strlen(last_index_name(index)))
 			return -ENOTSUP;
-		kept = strlen(last_name(index)) - dropped;
+		kept = strlen(last_index_name(index)) - dropped;
 		tail = *rest;
 	}
 	tail.len = strnlen(tail.data, tail.len);
@@ -169,10 +171,10 @@ static int read_name(struct text *rest, struct git_index *index, const char *ent
 		(said < NAME_MASK && said != kept + tail.len))
 		return -ENOTSUP;
 	if (index->version < 4)
-		return add_name(index, (size_t)(tail.data - index->names), tail.len);
+		return add_git_index_name(index, (size_t)(tail.data - index->names), tail.len);
 	start = index->made_len;
 	r = make_name(index, kept, tail);
-	return r < 0 ? r : add_name(index, start, kept + tail.len);
+	return r < 0 ? r : add_git_index_name(index, start, kept + tail.len);
 }
 
 static int read_entry(struct text *rest, struct git_index *index)
@@ -184,7 +186,7 @@ static int read_entry(struct text *rest, struct git_index *index)
 		return -ENOTSUP;
 	if (flags & FLAG_EXTENDED && (index->version < 3 || !take_u16(rest, &more)))
 		return -ENOTSUP;
-	return read_name(rest, index, entry, flags & NAME_MASK);
+	return read_index_name(rest, index, entry, flags & NAME_MASK);
 }
 
 /* A split index does not hold all names: the others are in a shared index. */
@@ -199,7 +201,7 @@ static bool ends_as_it_should(const struct git_index *index)
 }
 
 /* Parses the entries that are read whole. Returns 0 or -errno; -ENOTSUP is a fault. */
-static int parse(struct git_index *index)
+static int parse_index_entries(struct git_index *index)
 {
 	while (index->count < index->entries &&
 		(index->have == index->size || index->have - index->parsed >= ENTRY_BYTES)) {
@@ -250,7 +252,7 @@ static int begin_git_index(struct git_index *index, size_t hash_bytes)
 	index->parsed = HEADER_BYTES;
 	index->count = index->made_len = 0;
 	index->over = false;
-	return parse(index);
+	return parse_index_entries(index);
 }
 
 int git_index_from(int fd, size_t size, struct git_index **ret_index)
@@ -338,11 +340,12 @@ int git_index_tracks(struct git_index *index, struct text path)
 	if (path.len == 0)
 		return 0;
 	/* Every name that can answer comes before the first that is past @path and a slash. */
-	while (!index->over && (index->count == 0 || compare_below(path, last_name(index)) > 0)) {
+	while (!index->over &&
+		(index->count == 0 || compare_below(path, last_index_name(index)) > 0)) {
 		int r;
 
 		read_piece(index);
-		r = parse(index);
+		r = parse_index_entries(index);
 		if (r == -ENOTSUP)
 			index->over = true;
 		else if (r < 0)

@@ -63,7 +63,7 @@ static bool find_missing(const struct root *root, struct text path, struct split
 	return false;
 }
 
-static bool is_plain(struct text name)
+static bool is_plain_name(struct text name)
 {
 	if (!utf8_is_valid(name))
 		return false;
@@ -97,7 +97,7 @@ static void add_near_name(struct near_names *names, unsigned distance, const cha
 static bool is_candidate(const char *name, struct text missing)
 {
 	return strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !tree_walk_is_temporary(name) &&
-	       is_plain(text_from(name)) && !text_equal(text_from(name), missing);
+	       is_plain_name(text_from(name)) && !text_equal(text_from(name), missing);
 }
 
 static void look_at_near_names(
@@ -127,7 +127,7 @@ static bool suggest(const struct root *root, struct text path, bool first, char 
 {
 	size_t len = strlen(buffer);
 
-	if (path.len > LIMIT_NEAR_PATH_BYTES || !is_plain(path) || !exists(root, path))
+	if (path.len > LIMIT_NEAR_PATH_BYTES || !is_plain_name(path) || !exists(root, path))
 		return false;
 	if (first)
 		snprintf(buffer, NEAR_PATHS_SIZE,

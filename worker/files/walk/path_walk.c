@@ -60,7 +60,7 @@ static enum tool_error end_at_leaf(struct path_walk *walk, int *fd, mode_t mode)
 }
 
 /* Inserts the target of the link @fd before the rest of the path. */
-static enum tool_error follow(struct path_walk *walk, int fd)
+static enum tool_error follow_link(struct path_walk *walk, int fd)
 {
 	char target[LIMIT_PATH_BYTES + 1];
 	const char *path = target;
@@ -145,7 +145,7 @@ static enum tool_error enter_walk_component(struct path_walk *walk, struct text 
 	if (S_ISDIR(st.st_mode))
 		return push(walk, &fd);
 	if (S_ISLNK(st.st_mode) && !(walk->options.nofollow && last && !slash))
-		return follow(walk, fd);
+		return follow_link(walk, fd);
 	if (last && !slash)
 		return end_at_leaf(walk, &fd, st.st_mode);
 	/* As open(2) with O_CREAT, which answers EISDIR for any trailing slash. */

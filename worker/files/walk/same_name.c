@@ -55,7 +55,7 @@ static void decompose(struct characters *all, uint32_t character)
 	all->character[all->count++] = character;
 }
 
-static bool read_name(struct text name, struct characters *ret)
+static bool read_same_name(struct text name, struct characters *ret)
 {
 	ret->count = 0;
 	if (name.len > LIMIT_NAME_BYTES || !utf8_is_valid(name))
@@ -78,7 +78,7 @@ bool same_name(struct text a, struct text b)
 {
 	struct characters of_a, of_b;
 
-	return read_name(a, &of_a) && read_name(b, &of_b) && of_a.count == of_b.count &&
+	return read_same_name(a, &of_a) && read_same_name(b, &of_b) && of_a.count == of_b.count &&
 	       memcmp(of_a.character, of_b.character, of_a.count * sizeof(uint32_t)) == 0;
 }
 
@@ -113,7 +113,7 @@ static bool find_same(int dirfd, const char *name, char found[static LIMIT_NAME_
 }
 
 /* Replaces the component at @at of @path, of @len bytes, by @name. */
-static bool replace(char **path, size_t at, size_t len, const char *name)
+static bool replace_component(char **path, size_t at, size_t len, const char *name)
 {
 	char *replaced;
 
@@ -149,7 +149,7 @@ bool same_path(int root, const char *path, char **ret_path)
 		if (len > 0 && fstatat(above, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 			if (is_ascii(text_from(name)) || !find_same(above, name, found))
 				break;
-			if (!replace(&made, at, len, found))
+			if (!replace_component(&made, at, len, found))
 				return false;
 			len = strlen(found);
 			memcpy(name, found, len + 1);

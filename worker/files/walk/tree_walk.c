@@ -178,7 +178,7 @@ static void sort_entries(const struct walker *walker, struct entry *entries, siz
 }
 
 /* Whether there is no room for another name of any length. */
-static bool is_full(const struct walker *walker)
+static bool walk_is_full(const struct walker *walker)
 {
 	return walker->names_len + LIMIT_NAME_BYTES + 1 + walker->count * sizeof(struct entry) >
 	       LIMIT_WALK_NAMES_BYTES;
@@ -197,7 +197,7 @@ static int read_directory(struct walker *walker, int fd)
 		 * A tenant that keeps adding names while they are read must not keep the walk
 		 * going.
 		 */
-		if (is_full(walker)) {
+		if (walk_is_full(walker)) {
 			walker->end.truncated = true;
 			break;
 		}

@@ -145,7 +145,8 @@ static int limit_cpu(int group, const struct workspace_limits *limits)
 	return cgroup_write(group, "cpu.max", text);
 }
 
-static int set_limits(unsigned controllers, int group, const struct workspace_limits *limits)
+static int set_cell_cgroup_limits(
+	unsigned controllers, int group, const struct workspace_limits *limits)
 {
 	/* Groups take kernel memory too, and part of it is not charged. */
 	int r = cgroup_write_number(group, "cgroup.max.descendants", LIMIT_CGROUPS_PER_WORKSPACE);
@@ -228,7 +229,7 @@ int cell_cgroup_make(struct cell_cgroups *all, uint64_t number,
 	if (r == 0 || r == -ENOENT)
 		r = make_group(all->root, cgroup->name, &cgroup->group);
 	if (r == 0)
-		r = set_limits(all->controllers, cgroup->group, limits);
+		r = set_cell_cgroup_limits(all->controllers, cgroup->group, limits);
 	if (r == 0)
 		r = make_group(cgroup->group, "cell", &cgroup->cell);
 	if (r < 0) {
@@ -312,7 +313,7 @@ int cell_cgroup_limit(struct cell_cgroups *all, pid_t worker, const struct works
 	if (!cgroup)
 		return -ESRCH;
 	fd = openat(all->root, cgroup->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	r = fd < 0 ? -errno : set_limits(all->controllers, fd, limits);
+	r = fd < 0 ? -errno : set_cell_cgroup_limits(all->controllers, fd, limits);
 	if (r == 0)
 		r = hand_over(cgroup->cell, id);
 	return r < 0 ? r : hand_over(fd, id);

@@ -31,7 +31,7 @@ void cell_layers_init(struct cell_layers *layers)
 }
 
 /* Opens the directory that has the layers of the workspace at @path. */
-static int open_layers(const char *path)
+static int open_stack_layers(const char *path)
 {
 	const char *name = strrchr(path, '/');
 	_cleanup_close_ int fd = -1;
@@ -271,7 +271,7 @@ int cell_layers_mount(struct cell *cell)
 
 	if (cell->request->layers.count == 0)
 		return 0;
-	layers = open_layers(cell->place->path);
+	layers = open_stack_layers(cell->place->path);
 	r = layers < 0 ? layers : 0;
 	if (r == 0 && cell->request->layers.template[0])
 		r = open_base(cell, &template, &base, &used);

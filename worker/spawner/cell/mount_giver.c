@@ -140,8 +140,8 @@ static int receive_mount_answer(int socket, struct answer *ret, int *ret_fd)
 	return 0;
 }
 
-static int set_up(const struct giver *giver, int (*map)(void *context, pid_t pid), void *context,
-	char ret_step[GIVER_STEP_BYTES])
+static int set_up_giver(const struct giver *giver, int (*map)(void *context, pid_t pid),
+	void *context, char ret_step[GIVER_STEP_BYTES])
 {
 	struct answer answer = {0};
 	int r = receive_mount_answer(giver->socket, &answer, NULL);
@@ -177,7 +177,7 @@ int giver_start(struct giver_child *child, int (*map)(void *context, pid_t pid),
 	close(pair[1]);
 	giver = (struct giver){(pid_t)pid, pair[0]};
 	if (r == 0)
-		r = set_up(&giver, map, context, ret_step);
+		r = set_up_giver(&giver, map, context, ret_step);
 	if (r == 0) {
 		*ret = giver;
 		return 0;

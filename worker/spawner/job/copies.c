@@ -222,7 +222,7 @@ static int add_copy(struct plan *plan, uint64_t number, struct live_cell *live, 
 	return r;
 }
 
-static int done(struct plan *plan, int r, const char **ret_step)
+static int end_copy_plan(struct plan *plan, int r, const char **ret_step)
 {
 	close_fd(&plan->target_fd);
 	close_fd(&plan->copier.from);
@@ -262,7 +262,7 @@ int copies_freeze(const struct cell_maker *maker, uint64_t number,
 	plan.copier.gid = maker->ids->own.gid;
 	if (r == 0)
 		r = add_copy(&plan, number, NULL, -1);
-	return done(&plan, r, ret_step);
+	return end_copy_plan(&plan, r, ret_step);
 }
 
 /* The self-test imports archives of its own workspace, and makes templates of its own of them. */
@@ -309,7 +309,7 @@ static int take_in(const struct cell_maker *maker, uint64_t number,
 		plan.copier.from = TAKE_FD(place->trees[0]);
 		r = add_copy(&plan, number, NULL, report);
 	}
-	return done(&plan, r, ret_step);
+	return end_copy_plan(&plan, r, ret_step);
 }
 
 int copies_import(const struct cell_maker *maker, uint64_t number,
@@ -374,5 +374,5 @@ int copies_fork(const struct cell_maker *maker, uint64_t number, const struct sp
 		r = choose_id(&plan, &live);
 	if (r == 0)
 		r = add_copy(&plan, number, live, -1);
-	return done(&plan, r, ret_step);
+	return end_copy_plan(&plan, r, ret_step);
 }

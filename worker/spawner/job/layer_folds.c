@@ -140,7 +140,7 @@ static void log_given_up(const struct layer_fold *fold, int result)
 }
 
 /* By its path: it is cloned, which the spawner may do in its own mount namespace only. */
-static int open_layers(const struct layer_folds *folds, const struct layer_fold *fold)
+static int open_folded_layers(const struct layer_folds *folds, const struct layer_fold *fold)
 {
 	_cleanup_free_ char *managed = fd_path(folds->managed);
 	_cleanup_close_ int fd = -1;
@@ -228,7 +228,7 @@ static pid_t start_layer_fold(struct job *job)
 {
 	const struct layer_folds *folds = job->queue->owner;
 	struct layer_fold *fold = (struct layer_fold *)job;
-	_cleanup_close_ int layers = open_layers(folds, fold);
+	_cleanup_close_ int layers = open_folded_layers(folds, fold);
 	struct child child = {
 		.forked = {.n_kept = 1, .reads_all = true},
 		.fold = fold,
@@ -275,7 +275,7 @@ static void tell_fold_end(const struct layer_folds *folds, const struct layer_fo
 /* Gives what the layer merger has filled its name. Returns 0 or -errno. */
 static int put_in_place(const struct layer_folds *folds, struct layer_fold *fold)
 {
-	_cleanup_close_ int layers = open_layers(folds, fold);
+	_cleanup_close_ int layers = open_folded_layers(folds, fold);
 	char name[64];
 
 	name_folded(fold, name);
@@ -392,7 +392,7 @@ void layer_folds_look(struct layer_folds *folds)
 
 		if (fold->job.pid == 0)
 			continue;
-		layers = open_layers(folds, fold);
+		layers = open_folded_layers(folds, fold);
 		name_pair(fold, high, low);
 		if (layers < 0 || !is_there(layers, high) || !is_there(layers, low))
 			end_merger(folds, fold);

@@ -236,7 +236,7 @@ void path_resolvers_reaped(struct path_resolvers *resolvers, pid_t pid)
 
 /* Mount points. */
 
-static bool is_at_or_below(const char *path, const char *directory)
+static bool point_is_at_or_below(const char *path, const char *directory)
 {
 	size_t len = strlen(directory);
 
@@ -272,7 +272,8 @@ static char *find_point(const struct look *look)
 	if (whole_path(look, path) < 0 || mountinfo_read("/proc/self/mountinfo", &text) < 0)
 		return TAKE_PTR(best);
 	for (left = text; best && mountinfo_next(&left, &entry);)
-		if (is_at_or_below(path, entry.point) && strlen(entry.point) >= strlen(best)) {
+		if (point_is_at_or_below(path, entry.point) &&
+			strlen(entry.point) >= strlen(best)) {
 			free(best);
 			best = strdup(entry.point);
 		}

@@ -65,7 +65,7 @@ static _Noreturn void be_unpacker(const struct unpacker *unpacker, int socket)
 }
 
 /* Maps its one id as soon as it waits for that. */
-static int set_up(const struct unpacker *unpacker, int socket, pid_t pid)
+static int set_up_unpacker(const struct unpacker *unpacker, int socket, pid_t pid)
 {
 	struct pollfd poll_fd = {.fd = socket, .events = POLLIN};
 	uint64_t deadline = monotonic_ms() + LIMIT_CELL_START_MS;
@@ -101,7 +101,7 @@ pid_t unpacker_start(struct unpacker *unpacker)
 		r = -errno;
 	close_fd(&pair[1]);
 	if (r == 0)
-		r = set_up(unpacker, pair[0], (pid_t)pid);
+		r = set_up_unpacker(unpacker, pair[0], (pid_t)pid);
 	close_fd(&pair[0]);
 	close_fd(&unpacker->source);
 	close_fd(&unpacker->target);
