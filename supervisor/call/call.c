@@ -25,7 +25,7 @@ static struct call *cursor;
 /*
  * Numbers count up from a random one, because a files process names temporary files after the call,
  * and two instances may write in one directory. Those above the lowest quarter are used elsewhere
- * (method_workspace.c, workspace_remove.c).
+ * (method_workspace.c).
  */
 static uint64_t next_call(void)
 {

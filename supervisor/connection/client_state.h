@@ -145,7 +145,7 @@ struct client {
 		char *tenant;    /* the only one that it may act for; NULL: it is not bound */
 		char *workspace; /* the only one that it may use; NULL: any of the tenant's */
 	} bound;
-	bool moving; /* its client moves workspaces, which are not moved for it (service_moved()) */
+	bool moving; /* its client moves workspaces, which are not moved for it (agent_moved()) */
 	enum control_role role;          /* at the control socket */
 	struct control_watcher *watcher; /* NULL: it has not asked for events */
 	struct client_connection connection;

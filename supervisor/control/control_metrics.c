@@ -184,7 +184,7 @@ static void put_turns(const struct metrics_text *out, const struct config *confi
 		}
 }
 
-/* Requests to cloister-spawner: workspace/spawner_link.c. */
+/* Requests to cloister-spawner: cell/spawner_link.c. */
 static void put_openings(const struct metrics_text *out, const struct service *service)
 {
 	const struct config *config = service->config;

@@ -2,7 +2,7 @@
 /*
  * Runs in cloisterd, before lock-down. It makes sockets at the paths of the options and the
  * configuration and trusts those, as it trusts the service manager. Whoever connects is hostile
- * until rpc/listener.h has read its credentials.
+ * until connection/listener.h has read its credentials.
  */
 #include "supervisor/daemon/own_sockets.h"
 

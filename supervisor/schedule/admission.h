@@ -30,7 +30,7 @@ enum admission_reason {
 	ADMISSION_TENANT_SESSIONS,
 	ADMISSION_WORKSPACE_SESSIONS,
 	ADMISSION_SESSION_OUTPUT,
-	ADMISSION_DEAR_USER, /* rpc/dear_users.h */
+	ADMISSION_DEAR_USER, /* connection/dear_users.h */
 	ADMISSION_SHORTAGE,  /* of memory or descriptors */
 	ADMISSION_REASONS,
 };

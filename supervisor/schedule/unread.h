@@ -4,7 +4,7 @@
 /*
  * Bounds the memory of unread answers and of results of calls in flight, LIMIT_UNREAD_BYTES in all.
  * A tenant may hold as much as it leaves free, and a connection as much as it leaves free for its
- * tenant (share.h, on two levels), so there is room for later ones although others do not read.
+ * tenant (common/budget.h, on two levels), so later ones find room although others do not read.
  * Many tenants together may leave almost nothing free, so each has LIMIT_UNREAD_TENANT_BYTES
  * besides, which is enough for small calls.
  *

@@ -3,12 +3,11 @@
 
 /*
  * Background commands, which the protocol calls sessions: a command that belongs to its workspace
- * and outlives the connection that started it. (A struct session is another thing, the state of one
- * connection: rpc/client.h.) It is run as any other command is, by a call (call.h) that has no
- * client: same init, walls and accounting, and its end is the end of the call, reported when its
- * pid namespace is empty. The session adds the parts that outlive a client: an id that cannot be
- * guessed, the output (output_ring.h), the input (input_once.h) and the end, which is kept for a
- * while.
+ * and outlives the connection that started it. It is run as any other command is, by a call
+ * (call.h) that has no client: same init, walls and accounting, and its end is the end of the call,
+ * reported when its pid namespace is empty. The session adds the parts that outlive a client: an id
+ * that cannot be guessed, the output (output_ring.h), the input (input_once.h) and the end, which
+ * is kept for a while.
  *
  * Runs in cloisterd. The command and the clients are hostile. All functions run in the loop.
  */

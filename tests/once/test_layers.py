@@ -160,6 +160,29 @@ def test_a_file_without_a_subject_is_found(tmp_path):
     assert unnamed(tmp_path) == []
 
 
+# A file that a comment names: "call.h" or "connection/listener.h", not a header of the system.
+NAMED = re.compile(r"(?<![\w<\"/.-])((?!src/|sys/|linux/|net\w*/)(?:\w+/)*\w+\.[ch])\b")
+
+
+def lost_files(root):
+    """Returns the files that comments of the product name and that do not exist."""
+    tracked = [str(path.relative_to(root)) for folder in (*PRODUCT, "tests") for path in sources(root / folder)]
+    ends = {"/".join(path.split("/")[at:]) for path in tracked for at in range(path.count("/") + 1)}
+    return sorted({f"{path.relative_to(root)}: {named}" for folder in PRODUCT for path in sources(root / folder)
+                   for comment in re.findall(r"/\*.*?\*/", path.read_text(), re.S)
+                   for named in NAMED.findall(comment) if named not in ends})
+
+
+def test_comments_name_files_that_exist():
+    assert lost_files(ROOT) == []
+
+
+def test_a_lost_file_is_found(tmp_path):
+    (tmp_path / "json").mkdir()
+    (tmp_path / "json" / "a.h").write_text("/* a.h, json/a.h; linux/in.h */\n/* b.h, call/a.h */\n")
+    assert lost_files(tmp_path) == ["json/a.h: b.h", "json/a.h: call/a.h"]
+
+
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 EVENT_ADD = re.compile(r"\b(?:event_add|evsignal_add|evtimer_add)\s*\(")
 CHECKED = re.compile(r"\w+\s*\([^;{}]*?\)\s*<\s*0")
