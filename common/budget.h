@@ -4,8 +4,8 @@
 /*
  * A limit that several tenants share. A tenant may hold as much as it leaves free (Choudhury and
  * Hahne's dynamic thresholds, 1998), so a tenant that gives nothing back leaves something to the
- * next one. Many together could leave almost nothing; so each may hold a small floor whatever the
- * others hold, for which part of the bound is kept. With a single tenant there is no such rule.
+ * next one. Many tenants together could leave almost nothing. So each may always hold a small
+ * floor, and part of the bound is kept for these floors. A single tenant may hold the whole bound.
  * Pure.
  *
  * Every sum over tenants that is compared with a limit is compared here.
@@ -24,8 +24,8 @@ struct budget {
 };
 
 /**
- * Returns how much more of @limit a tenant may hold that holds @own. All tenants together hold
- * @all, @own included. A tenant that does not share the limit may have the rest.
+ * Returns how much more of @limit a tenant may hold that holds @own already. All tenants together
+ * hold @all, @own included. A tenant that does not share the limit may have all that is left.
  */
 static inline uint64_t share_left(bool shared, uint64_t limit, uint64_t all, uint64_t own)
 {
@@ -57,7 +57,7 @@ static inline uint64_t budget_left(const struct budget *budget, uint64_t own)
 	return left > of_floor ? left : of_floor;
 }
 
-/** A tenant, which holds *@own, takes @more of it or, if @more is negative, gives it back. */
+/** A tenant that holds *@own takes @more of the limit or, if @more is negative, gives it back. */
 static inline void budget_take(struct budget *budget, uint64_t *own, int64_t more)
 {
 	budget->held += (uint64_t)more;

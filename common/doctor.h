@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* How `cloisterctl doctor` and `cloisterd --doctor` print a feature of the host: these, then a
- * text. */
+/*
+ * The marks with which `cloisterctl doctor` and `cloisterd --doctor` begin the line of a feature of
+ * the host.
+ */
 
 #define DOCTOR_PRESENT "ok       "
 #define DOCTOR_MISSING "missing  "

@@ -7,7 +7,7 @@
  * few places at once, and some places are kept for tenants that have none. An absent tenant saves
  * up nothing. The use of a tenant that returns is still counted while others wait.
  *
- * An entry that is late keeps its place from its own tenant only: others get another in its stead.
+ * A late entry takes a place from its own tenant only: other tenants get another place instead.
  *
  * Runs in cloisterd and cloister-spawner. The names of tenants are only compared, and times are the
  * caller's, in any unit.

@@ -3,8 +3,9 @@
 
 /*
  * Landlock, a second layer of confinement where the kernel has it. The number of its ABI says which
- * rights a kernel knows: rights of a newer ABI are left out on an older kernel, and the mount
- * namespaces alone enforce what this file does not name. landlock(7), landlock_create_ruleset(2).
+ * rights a kernel knows: rights of a newer ABI are left out on an older kernel. Where Landlock has
+ * no right for something, only the mount namespaces enforce it. landlock(7),
+ * landlock_create_ruleset(2).
  */
 
 #include <linux/landlock.h>

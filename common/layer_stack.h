@@ -4,9 +4,9 @@
 /*
  * The layers of a managed workspace that has checkpoints, from the lowest to the uppermost, which
  * takes changes. Layer 0 is the workspace's own directory, as it was at the first checkpoint. Each
- * other one is a directory in ".layers-NAME" beside it, called by its number and that of the layer
- * below it: "3-1". It has "u", the upper directory of an overlay, and "w", its work directory. A
- * layer under another one never changes any more.
+ * other layer is a directory in ".layers-NAME" beside it, named after its number and that of the
+ * layer below it: "3-1". It has "u", the upper directory of an overlay, and "w", its work
+ * directory. Once another layer lies on it, a layer never changes.
  */
 
 #include "common/limits.h"

@@ -150,7 +150,9 @@
 #define LIMIT_LAYERS_FOLDS        64    /* pairs of a tenant's layers that wait; others ask again */
 #define LIMIT_LAYERS_FOLD_CPU_S   60    /* for two to become one */
 #define LIMIT_LAYERS_FOLD_LATE_MS 60000 /* one that takes longer delays its tenant only */
-/* for what a tenant has dropped, before it may be another's turn: of the processor, and in all */
+/*
+ * for clearing what a tenant has dropped, before another tenant's turn: CPU time, and time in all
+ */
 #define LIMIT_SWEEP_CPU_S   1
 #define LIMIT_SWEEP_TURN_S  2
 #define LIMIT_SWEEP_LATE_MS 10000 /* a home cleaner that runs for longer delays its tenant only */
@@ -210,7 +212,7 @@
 #define LIMIT_UNPACK_FREE_FILES 100000
 #define LIMIT_UNPACK_FREE_PART  20
 #define LIMIT_UNPACK_LOOK_MS    1000 /* between two looks at that */
-/* what is read may be this many times what the archive has, when it is more than the other */
+/* the unpacked bytes may be this many times the archive's, or the next limit if that is more */
 #define LIMIT_UNPACK_RATIO         200
 #define LIMIT_UNPACK_SMALL_BYTES   (1 * GIB)
 #define LIMIT_UNPACK_JSON_BYTES    (4 * MIB) /* an index or a manifest of an image */
@@ -545,8 +547,8 @@
 #define LIMIT_SELFTEST_RETRY_MIN_MS 1000
 #define LIMIT_SELFTEST_RETRY_MAX_MS 60000
 /*
- * runs that one step may end before what may be no want is a failure; those that come sooner than
- * this after one another count as one
+ * after so many runs that ended at one step because the host may lack something, the step has
+ * failed; runs that follow each other sooner than this count as one
  */
 #define LIMIT_SELFTEST_DOUBTS   3
 #define LIMIT_SELFTEST_DOUBT_MS 120000
@@ -762,7 +764,7 @@
 #define LIMIT_WAKES_DEAR_MS 10000
 /* the least part of it that a workspace of the tenant is ended for */
 #define LIMIT_WAKES_DEAR_OWN_US 100000
-/* for which such a client's user is refused, at first and at most: rpc/dear_users.h */
+/* for which such a client's user is refused, at first and at most: dear_users.h */
 #define LIMIT_DEAR_USER_MS      10000
 #define LIMIT_DEAR_USER_MOST_MS 640000
 #define LIMIT_DEAR_CELL_MS      60000 /* for which such a cell has no connections */

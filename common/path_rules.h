@@ -3,8 +3,8 @@
 
 /*
  * Checks that need only a path's string and no system call. cloisterd uses them for a clear early
- * answer; the files process uses them to turn a path into one relative to the root. They grant
- * nothing: worker/files/walk/root_open.h decides on descriptors which file a path names.
+ * answer; the files process uses them to make a path relative to the root. They grant nothing:
+ * worker/files/walk/root_open.h finds out by descriptors which file a path names.
  */
 
 #include "common/errors.h"

@@ -144,7 +144,7 @@ extern const struct tool tools[TOOL_COUNT];
 /** The name of a TOOL_DIFF in place of a tool's. */
 extern const struct tool tool_diff;
 
-/** What stands for the tools of the methods of files, from TOOL_FILE_STAT on. */
+/** Entries for the methods of files, in the form of tools, from TOOL_FILE_STAT on. */
 extern const struct tool file_methods[TOOL_KINDS - TOOL_FILE_STAT];
 
 /** Returns the name of a tool, or of the method, for metrics. */

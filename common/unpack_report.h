@@ -3,9 +3,9 @@
 
 /*
  * The one message that cloister-unpack sends about an archive, by a pipe to cloisterd. The process
- * has read the archive and may have been taken over by it, so nothing of this is believed but as a
- * text for the administrator. The spawner reports by the process's exit status whether the archive
- * was unpacked.
+ * has read the archive and may have been taken over by it, so the message is only shown to the
+ * administrator and decides nothing. The spawner reports by the process's exit status whether the
+ * archive was unpacked.
  */
 
 #include "common/limits.h"

@@ -34,8 +34,8 @@ void *tenant_sections_add(struct tenant_sections *tenants, const char *name);
 
 /**
  * A section [@section] begins (struct config_handler): makes the item of its tenant the current
- * one, a new one unless a section has named the tenant before. Complains to @reader if that cannot
- * be.
+ * one, and adds the item if no section has named the tenant before. Complains to @reader if it
+ * cannot be added.
  */
 void tenant_sections_begin(
 	struct tenant_sections *tenants, struct config_reader *reader, const char *section);

@@ -3,7 +3,7 @@
 
 /*
  * The addresses that workspaces may reach at all, whatever the rules say about names. The caller
- * gives the socket address that was checked to connect(2).
+ * connects to the very socket address that was checked here.
  */
 
 #include "common/text.h"

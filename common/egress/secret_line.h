@@ -34,5 +34,8 @@ int secret_line_parse(struct text line, struct secret_line *ret, char *why, size
 /** Returns the reason why a file with these attributes must not hold a secret, or NULL. */
 const char *secret_file_wrong(const struct stat *attributes);
 
-/** Whether two names of fields are one to some server: without case, "_" for "-". */
+/**
+ * Whether a server may take two field names for the same: they are compared without case, and "_"
+ * counts as "-".
+ */
 bool secret_same_field(struct text a, struct text b);

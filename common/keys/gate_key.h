@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * The keys of cloister-gate: a text that a client gives, and what is kept of it. cloisterctl writes
- * the file of keys and cloister-gate reads it. A line is one key:
+ * The keys of cloister-gate: the text that a client sends, and its hash, which is kept. cloisterctl
+ * writes the file of keys and cloister-gate reads it. A line is one key:
  *
- *	ID TENANT WORKSPACE NAME CREATED EXPIRES SALT HASH
+ * ID TENANT WORKSPACE NAME CREATED EXPIRES SALT HASH
  *
  * WORKSPACE and NAME are "*" if there is none, times are seconds since the epoch, EXPIRES 0 is
- * never. ID is what lists and logs show of a key, and no part of it. HASH is SHA-256 of SALT and
+ * never. ID stands for the key in lists and logs, and is no part of it. HASH is SHA-256 of SALT and
  * key: a key has 160 random bits, so that no slower hash is needed.
  */
 
@@ -48,7 +48,7 @@ bool gate_key_is_text(struct text text);
 /** Computes the id of the key @text. */
 void gate_key_id(struct text text, char ret_id[static GATE_KEY_ID_DIGITS + 1]);
 
-/** Whether @text is this key. Takes as long whether it is or not. */
+/** Whether @text is this key. Takes the same time in both cases. */
 bool gate_key_matches(const struct gate_key *key, struct text text);
 
 /** Whether @name may name a tenant, workspace or key in the file, of at most @max bytes. */

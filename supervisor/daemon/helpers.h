@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The programs that cloisterd starts itself, before it can fork no more. Each function is a step of
- * the start and ends the process if it fails.
+ * The programs that cloisterd starts itself, before its lock-down forbids fork(2). Each function is
+ * a step of the start and ends the process if it fails.
  */
 
 struct daemon;
