@@ -17,6 +17,7 @@
 #include "supervisor/base/watch.h"
 #include "supervisor/connection/client.h"
 #include "supervisor/connection/client_payload.h"
+#include "supervisor/connection/client_request.h"
 #include "supervisor/connection/endpoint.h"
 #include "supervisor/connection/line_id.h"
 #include "supervisor/schedule/loop_share.h"

@@ -51,18 +51,6 @@ struct client *client_new(struct service *service, const struct endpoint *endpoi
 /** The client is gone: cancels its calls without answers, and releases its workspaces. */
 void client_free(struct client *client);
 
-/**
- * Handles one line from the client, without its newline, and appends answers to the connection's
- * output.
- */
-void client_line(struct client *client, struct text line);
-
-/**
- * Refuses a line that cannot be kept, because it is too long or there is no memory for it. @id_text
- * NULL: it has no id.
- */
-void client_refuse_line(struct client *client, bool too_long, const char *id_text);
-
 /** Ends the calls in flight because the service stops; they are answered. */
 void client_shut_down(struct client *client);
 

@@ -179,6 +179,9 @@ struct client {
 	uint8_t mcp_agreed; /* enum mcp_revision, agreed by initialize */
 };
 
+/** Returns the memory that the connection has whatever other connections use. */
+size_t client_own_left(const struct client *client);
+
 /** Holds the present configuration in place of the one by which the client was authorized. */
 void client_take_config(struct client *client);
 
