@@ -59,7 +59,7 @@
 #define LIMIT_UNREAD_SHORT_CALLS  32         /* short file calls of a connection that run at once */
 /* counted for each call that runs, in addition to its result */
 #define LIMIT_UNREAD_RESULT_BYTES (8 * KIB)
-/* of the result of a change, which is given also if there is no room: it has been made */
+/* of the result of a change, which is sent even without room: the change has been made */
 #define LIMIT_UNREAD_CHANGE_BYTES (32 * KIB)
 #define LIMIT_WORKSPACES          12288
 #define LIMIT_WORKSPACES_ALONE    4096 /* of a user without a configuration */
@@ -73,7 +73,7 @@
 #define LIMIT_SPACE_ENV_BYTES   (8 * KIB)    /* as LIMIT_ENV_BYTES counts */
 #define LIMIT_PROPERTIES_BYTES  (256 * KIB)  /* of the record of them, as JSON text */
 #define LIMIT_LEASE_MS          316224000000 /* ten years, from now on */
-#define LIMIT_LEASE_RETRY_MS    200   /* between tries to end one whose workspace cannot end yet */
+#define LIMIT_LEASE_RETRY_MS    200 /* between tries to end a lease whose workspace cannot end yet */
 #define LIMIT_LEASE_CLOCK_MS    10000 /* between looks at whether the host's clock was set */
 /* in one slice of the loop for workspace.list: workspaces that it lists, and names and others' */
 #define LIMIT_LISTED_A_TURN 32
@@ -145,10 +145,10 @@
 #define LIMIT_COMMANDS_AT_ONCE (LIMIT_COMMANDS_PER_WORKSPACE + LIMIT_SESSIONS_PER_WORKSPACE)
 /* layers of a managed workspace; it has one checkpoint fewer */
 #define LIMIT_LAYERS              64
-#define LIMIT_LAYERS_FOLD         16    /* of more, some become one with the layer above them */
+#define LIMIT_LAYERS_FOLD         16    /* of more layers, some are merged with the one above */
 #define LIMIT_LAYERS_NEWEST       8     /* checkpoints that stay as they are */
-#define LIMIT_LAYERS_FOLDS        64    /* pairs of a tenant's layers that wait; others ask again */
-#define LIMIT_LAYERS_FOLD_CPU_S   60    /* for two to become one */
+#define LIMIT_LAYERS_FOLDS        64    /* waiting merges of a tenant; others ask again */
+#define LIMIT_LAYERS_FOLD_CPU_S   60    /* CPU time of a merge */
 #define LIMIT_LAYERS_FOLD_LATE_MS 60000 /* one that takes longer delays its tenant only */
 /*
  * for clearing what a tenant has dropped, before another tenant's turn: CPU time, and time in all
@@ -162,7 +162,7 @@
 #define LIMIT_FD_CLOSERS       256   /* threads that close clients' sockets: fd_closer.c */
 #define LIMIT_FD_CLOSERS_USER  16    /* of them, for the sockets of one user */
 #define LIMIT_CLOSERS          4     /* that remove files at once, each of another tenant */
-#define LIMIT_CLOSER_MS        10000 /* after that, one that still runs is not one of these */
+#define LIMIT_CLOSER_MS        10000 /* after this time a closer does not count any more */
 #define LIMIT_PRIVATE_AWAIT_MS 100   /* for a taker: cell_private.c */
 #define LIMIT_PRIVATES_GONE    32    /* of a tenant whose files are not removed yet */
 /* up to which the spawner removes them itself: that takes no longer than to start a tmpfs closer */
@@ -172,7 +172,7 @@
 #define LIMIT_TEMPLATES_MEASURED LIMIT_TEMPLATES_MAX
 #define LIMIT_MEASURE_CPU_S      60
 #define LIMIT_MEASURE_TREE_MS    60000     /* one that takes longer delays its tenant only */
-#define LIMIT_LAYER_NUMBER       999999999 /* of which each checkpoint and rollback takes one */
+#define LIMIT_LAYER_NUMBER       999999999 /* each checkpoint and rollback takes a number */
 /* dropped layers of a workspace, and removed workspaces of a tenant, that are not cleared yet */
 #define LIMIT_LAYERS_DROPPED         64
 #define LIMIT_LAYERS_REMOVED         1024
@@ -180,24 +180,24 @@
 /* templates of managed workspaces, and copies of trees (worker/spawner/job/tree_copy.h) */
 #define LIMIT_TEMPLATE_NAME_BYTES 64   /* as a managed workspace's */
 #define LIMIT_TEMPLATES_MAX       1024 /* of a tenant */
-#define LIMIT_FORKS_AT_ONCE       256  /* that one request makes */
+#define LIMIT_FORKS_AT_ONCE       256  /* made by one request */
 #define LIMIT_FORKS_A_TURN        4    /* made, or taken back, in one slice of the loop */
 /* Templates in memory (worker/spawner/job/template_memory.h): on the host, and loads at once. */
 #define LIMIT_TEMPLATES_IN_MEMORY  256
 #define LIMIT_TEMPLATES_OF_TENANT  64
 #define LIMIT_TEMPLATES_FLOOR      2                /* that each tenant may have in any case */
 #define LIMIT_TEMPLATE_WAITS       LIMIT_WORKSPACES /* requests for one that is being loaded */
-#define LIMIT_TEMPLATE_TRIES       8                /* to load one, with more room each time */
+#define LIMIT_TEMPLATE_TRIES       8                /* loads of one template, each with more room */
 #define LIMIT_TEMPLATE_LOADS       4                /* of different tenants */
-#define LIMIT_TEMPLATE_LEAST_BYTES (1 * MIB) /* with less room none is loaded, if others can go */
-#define LIMIT_TEMPLATE_FILE_BYTES  1024      /* what a file takes beside its pages */
-#define LIMIT_TEMPLATE_WHY_BYTES   256       /* of the sentence that says why one is not there */
-#define LIMIT_TEMPLATE_ASKED_MS    5000      /* one that was asked for stays so long */
-#define LIMIT_COPIES               16        /* copies of trees that run at once, */
-#define LIMIT_COPIES_KEPT          8         /* of them for tenants that have none, */
-#define LIMIT_COPIES_OF_TENANT     2         /* and of one tenant; also requests for them */
-#define LIMIT_COPY_LATE_MS         30000     /* one that takes longer delays its tenant only, */
-#define LIMIT_COPY_MS              600000    /* and is ended after this time */
+#define LIMIT_TEMPLATE_LEAST_BYTES (1 * MIB)        /* below this room, others are dropped first */
+#define LIMIT_TEMPLATE_FILE_BYTES  1024             /* what a file takes beside its pages */
+#define LIMIT_TEMPLATE_WHY_BYTES   256    /* of the sentence that says why one is not there */
+#define LIMIT_TEMPLATE_ASKED_MS    5000   /* a template that was asked for stays so long */
+#define LIMIT_COPIES               16     /* copies of trees that run at once, */
+#define LIMIT_COPIES_KEPT          8      /* of them for tenants that have none, */
+#define LIMIT_COPIES_OF_TENANT     2      /* and of one tenant; also requests for them */
+#define LIMIT_COPY_LATE_MS         30000  /* one that takes longer delays its tenant only, */
+#define LIMIT_COPY_MS              600000 /* and is ended after this time */
 #define LIMIT_COPY_BYTES           (1024ULL * GIB) /* of one tree, where nothing smaller bounds it */
 #define LIMIT_COPY_FILES           4000000
 #define LIMIT_COPY_ATTRIBUTES      (64 * KIB) /* names, or a value, of extended attributes */
@@ -257,8 +257,8 @@
 
 /* apply_patch */
 #define LIMIT_PATCH_FILES   64         /* of one call */
-#define LIMIT_PATCH_BYTES   (16 * MIB) /* text; contents of its files before it; and after it */
-#define LIMIT_PATCH_HUNKS   1024       /* each is looked for in its whole file */
+#define LIMIT_PATCH_BYTES   (16 * MIB) /* each: the text, the old files, the new files */
+#define LIMIT_PATCH_HUNKS   1024       /* each is searched for in its whole file */
 #define LIMIT_PATCH_ANCHORS 8          /* lines @@ of one hunk */
 /* headers, @@ lines, and runs of lines with one sign, each of which is sent with its length */
 #define LIMIT_PATCH_PARTS 100000
@@ -315,8 +315,8 @@
 /* Time, in milliseconds. */
 #define LIMIT_COMMAND_MAX_MS     3600000 /* the longest deadline of a call */
 #define LIMIT_TERM_GRACE_MS      5000    /* from SIGTERM to SIGKILL */
-#define LIMIT_LAST_MS            20      /* for what ends by itself when the shell has ended */
-#define LIMIT_LEFT_OVER_MS       200     /* from SIGTERM to SIGKILL of what is left then */
+#define LIMIT_LAST_MS            20      /* for processes to end by themselves after the shell */
+#define LIMIT_LEFT_OVER_MS       200     /* from SIGTERM to SIGKILL of the processes left then */
 #define LIMIT_KILL_REPORT_MS     5000    /* from SIGKILL to the report that the process has ended */
 #define LIMIT_FILES_REPORT_MS    5000    /* for a files process to end a cancelled call */
 #define LIMIT_CHECKPOINT_WAIT_MS 10000   /* of a checkpoint or rollback, for calls in flight */
@@ -395,7 +395,7 @@
 #define LIMIT_NETWORK_DENIALS      32 /* kinds of refusals in an observation; others are counted */
 #define LIMIT_DENIALS_KEPT         64 /* kinds of recent refusals of a tenant, for denials */
 #define LIMIT_EGRESS_WAITING_BYTES (1 * MIB)  /* that cloister-egress has not read */
-#define LIMIT_EGRESS_TOLD_BYTES    (64 * KIB) /* of these, with which it is told of one cell more */
+#define LIMIT_EGRESS_TOLD_BYTES    (64 * KIB) /* of these; with more it is told of no further cell */
 /* variables that lead programs to cloister-egress */
 #define LIMIT_NETWORK_ENV_COUNT 32
 #define LIMIT_NETWORK_ENV_BYTES (4 * KIB)
@@ -472,14 +472,14 @@
 #define LIMIT_AUDIT_LINE_BYTES     (32 * KIB)  /* of one line, without the chain's members */
 #define LIMIT_AUDIT_TEXT_BYTES     4096        /* of one text in a line, such as a path */
 #define LIMIT_AUDIT_RESERVE_BYTES  (4 * KIB)   /* room in the queue for the end of each call */
-#define LIMIT_AUDIT_FLOOR_CALLS    4           /* that each tenant has it for, whatever others do */
+#define LIMIT_AUDIT_FLOOR_CALLS    4           /* calls for which each tenant always has room */
 #define LIMIT_AUDIT_FILE_MIN_BYTES (64 * KIB)  /* of audit_size: at least one line has room */
 #define LIMIT_AUDIT_FILES_MAX      10000       /* full files that are kept */
 #define LIMIT_AUDIT_TAIL_BYTES     (256 * KIB) /* searched for the last complete line */
 #define LIMIT_AUDIT_UNAUTHORIZED   16          /* refused clients in a second; others are counted */
 #define LIMIT_AUDIT_END_MS         3000        /* for the queue to be written when cloisterd ends */
 
-/* health: so many openings of workspaces that fail one after the other, and for how long */
+/* health: openings of workspaces that fail in a row, and for how long they count */
 #define LIMIT_HEALTH_OPENINGS    3
 #define LIMIT_HEALTH_OPENINGS_MS 60000
 #define LIMIT_HEALTH_HELD        2 /* workspaces whose killed processes the kernel holds */
@@ -488,7 +488,7 @@
  */
 #define LIMIT_TROUBLE_LINES    16
 #define LIMIT_TROUBLE_LINES_MS 3600000
-#define LIMIT_TROUBLE_BYTES    512 /* of what is said of one */
+#define LIMIT_TROUBLE_BYTES    512 /* of the line about one cell */
 
 /* Free disk and memory (supervisor/host/headroom.c). */
 #define LIMIT_HEADROOM_SILENT_MS \
@@ -512,15 +512,15 @@
 #define LIMIT_SESSION_UNTIL_BYTES   256  /* of bytes to be found */
 #define LIMIT_SESSION_WAITERS       16   /* requests that wait for one session */
 #define LIMIT_SESSION_INPUTS        1024 /* parts of input that one command has not taken */
-#define LIMIT_SESSION_SIGNALS       32 /* and new sizes, that a worker is not known to have read */
+#define LIMIT_SESSION_SIGNALS       32   /* and sizes of terminals that its worker has not read */
 #define LIMIT_TERMINAL_SIDE         4096 /* rows, and columns, of a terminal */
-#define LIMIT_TERMINAL_REST_MS      2000 /* for room for what was written on one before its end */
+#define LIMIT_TERMINAL_REST_MS      2000 /* for room for the rest of its output after its end */
 #define LIMIT_SESSION_WAIT_MS       300000
 #define LIMIT_SESSION_GRACE_MS      60000 /* from SIGTERM to SIGKILL, where session.end gives it */
 #define LIMIT_SESSION_TIME_MS       (7ULL * 24 * 3600000) /* of lifetime, idleness and the like */
 #define LIMIT_SESSION_SHOWN_BYTES   4096                  /* of a command, in a list */
 #define LIMIT_TOOL_INPUT_BYTES      (256 * KIB)           /* of one send_input */
-#define LIMIT_TOOL_KEYS             16                    /* that a session remembers */
+#define LIMIT_TOOL_KEYS             16                    /* remembered by a session */
 #define LIMIT_TOOL_LIST_BYTES       200                   /* of a command, in a list for a model */
 #define LIMIT_TOOL_LIST_NAMES       8                     /* of commands, in a refusal */
 /* How long the answer to run_command with background waits for the end, and send_input for output.
@@ -529,9 +529,9 @@
 #define LIMIT_TOOL_SETTLE_MS 200 /* silence after output, before a model is shown it */
 
 /* Ports that listen in a workspace (supervisor/workspace/network/listening.h). */
-#define LIMIT_PORT_ASK_MS    75  /* an answer about a port counts as long */
+#define LIMIT_PORT_ASK_MS    75  /* how long an answer about a port is valid */
 #define LIMIT_PORT_QUESTIONS 16  /* about ports of one workspace, in that time */
-#define LIMIT_PORTS_LIST_MS  200 /* a list counts as long */
+#define LIMIT_PORTS_LIST_MS  200 /* how long a list is valid */
 #define LIMIT_PORTS_LISTED   64  /* in one workspace */
 
 /* Connections of clients to ports of a workspace (worker/commands/forward.h). */
@@ -543,7 +543,7 @@
 #define LIMIT_RELAY_REMAINS_MS       5000    /* for what an end that is gone has left to be taken */
 
 /* The self-test (supervisor/selftest/selftest_verdict.c). */
-/* until one that was not done is made again; each time twice as long */
+/* until a run that was not done is repeated; each time twice as long */
 #define LIMIT_SELFTEST_RETRY_MIN_MS 1000
 #define LIMIT_SELFTEST_RETRY_MAX_MS 60000
 /*
@@ -565,7 +565,7 @@
 #define LIMIT_JOURNAL_FILE_BYTES                                         \
 	(1 * GIB) /* of each of the two files; then keyed calls are BUSY \
 		   */
-/* what a tenant writes to one of them, needed or not */
+/* bytes that a tenant writes to one file, needed or not */
 #define LIMIT_KEYS_WRITTEN_BYTES         (256 * MIB)
 #define LIMIT_JOURNAL_QUEUE_BYTES        (32 * MIB) /* records that wait for the disk */
 #define LIMIT_JOURNAL_QUEUE_TENANT_BYTES (8 * MIB)  /* those of one tenant */
@@ -618,7 +618,7 @@
  */
 #define LIMIT_FILES_STARTS           256
 #define LIMIT_FILES_STARTS_KEPT      64 /* of them for tenants that have none */
-#define LIMIT_FILES_STARTS_OF_TENANT 32 /* further ones are told to come later */
+#define LIMIT_FILES_STARTS_OF_TENANT 32 /* further requests must come again */
 
 /*
  * System mode (supervisor/host/id_range.c, worker/spawner/). The ids stay below 65534, which the
@@ -756,8 +756,8 @@
 
 /* CPU time of system calls that wake a peer (common/wake_cost.h). */
 #define LIMIT_WAKE_COST_US  5000 /* CPU time above which a call is expensive */
-#define LIMIT_WAKE_FRESH_US 1000 /* by which that time may be found too short */
-#define LIMIT_WAKES_DEAR    3    /* in a row, after which the peer is ended */
+#define LIMIT_WAKE_FRESH_US 1000 /* error of that time, which may be too short by it */
+#define LIMIT_WAKES_DEAR    3    /* expensive calls in a row that end the peer */
 /* CPU time of expensive calls in so many milliseconds: of the pipes of a tenant's commands, of the
  * channel of a workspace's process, of the connections of a cell in cloister-egress */
 #define LIMIT_WAKES_DEAR_US 1000000

@@ -139,7 +139,10 @@ void conn_begin_relay(struct conn *conn);
 void conn_relay(struct conn *conn);
 void conn_check_idle(struct conn *conn);
 
-/** What a way may still carry by the limits on bytes. Stores the key of the limit. */
+/**
+ * Returns how many bytes the limits still let the connection carry in one direction. Stores the key
+ * of the limit.
+ */
 uint64_t conn_allowance(
 	struct conn *conn, enum conn_direction way, uint64_t now, const char **ret_key);
 /**

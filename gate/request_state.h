@@ -99,7 +99,7 @@ struct gate_request {
 /** Goes on with a request that waits. */
 void request_wake(struct gate_request *request);
 
-/** Nothing more is read of or sent to the client: it is gone, or may not go on. */
+/** Nothing more is read from or sent to the client: it is gone, or its key was revoked. */
 void request_lose(struct gate_request *request);
 
 /** Checks the key in the request's headers; returns whether it is valid. */

@@ -84,8 +84,8 @@ struct cell_owner {
 	 */
 	void (*network)(void *context, const int *sockets);
 	/*
-	 * A failure of the cell (cell_trouble.h) as a clause; borrowed. Not called for what its
-	 * tenant has to change.
+	 * A failure of the cell (cell_trouble.h) as a clause; borrowed. Not called for a failure
+	 * that only its tenant can remove.
 	 */
 	void (*troubled)(void *context, const char *what);
 	/* It is open for the first time, or after a death: writes may have left temporary files. */

@@ -44,7 +44,9 @@ struct endpoint {
 	const char *name; /* name of the socket */
 	/* The endpoint at which its connections began and are counted; NULL: this one. */
 	const struct endpoint *began_as;
-	/* The endpoint of a connection that asks to speak only MCP; NULL: it cannot. */
+	/*
+	 * The endpoint that a connection gets when it asks to speak only MCP; NULL: it cannot ask.
+	 */
 	const struct endpoint *mcp;
 	const struct error_form *errors;
 	/* Whether @peer is admitted at all; otherwise it is an unauthorized client. */

@@ -28,8 +28,8 @@ struct call_key {
 };
 
 /*
- * The part of a call that runs the command of a session (supervisor/session/). Such a call has
- * no client, and takes no turn of other commands.
+ * The part of a call that runs the command of a session (supervisor/session/). Such a call has no
+ * client, and does not count among the commands that take turns.
  */
 struct call_session {
 	const char *id;                   /* borrowed; NULL: the call is not one */
