@@ -48,7 +48,7 @@ static bool is_octal(const char *digits)
  * Copies @field to @ret, which holds PATH_MAX bytes, and decodes octal escapes such as \040. Stores
  * "" if the field is not a path.
  */
-static void unescape(struct text field, char *ret)
+static void unescape_mount_field(struct text field, char *ret)
 {
 	size_t n = 0;
 
@@ -71,8 +71,8 @@ static bool parse_mountinfo(struct text line, struct mountinfo_entry *ret)
 
 	for (int i = 0; i < 3; i++)
 		(void)text_take(&line, ' '); /* skip mount id, parent id and device */
-	unescape(text_take(&line, ' '), ret->root);
-	unescape(text_take(&line, ' '), ret->point);
+	unescape_mount_field(text_take(&line, ' '), ret->root);
+	unescape_mount_field(text_take(&line, ' '), ret->point);
 	do
 		/* skip mount options and the optional fields up to "-" */
 		field = text_take(&line, ' ');

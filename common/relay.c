@@ -36,7 +36,7 @@ static bool is_later(ssize_t n)
 }
 
 /* Reads into an empty buffer. Returns how many bytes, or -errno. */
-static ssize_t fill(struct flow *flow)
+static ssize_t fill_flow(struct flow *flow)
 {
 	ssize_t n = recv(flow->from, flow->buffer, sizeof(flow->buffer), 0);
 
@@ -51,7 +51,7 @@ static ssize_t fill(struct flow *flow)
 }
 
 /* Writes what is there, and after all of it tells the end. Returns how many bytes, or -errno. */
-static ssize_t drain(struct flow *flow)
+static ssize_t drain_flow(struct flow *flow)
 {
 	ssize_t n = 0;
 
@@ -82,15 +82,15 @@ static bool is_gone(const struct pollfd *end, const struct flow *in)
 	return (end->revents & (POLLERR | POLLNVAL)) || ((end->revents & POLLHUP) && in->closed);
 }
 
-static ssize_t move(struct flow *flow, short readable, short writable)
+static ssize_t move_flow(struct flow *flow, short readable, short writable)
 {
 	ssize_t n = 0, m = 0;
 
 	if ((readable & (POLLIN | POLLHUP)) && is_empty(flow) && !flow->ended)
-		n = fill(flow);
+		n = fill_flow(flow);
 	/* What has just come is most often taken at once. */
 	if (n >= 0 && (n > 0 || flow->ended || (writable & POLLOUT)))
-		m = drain(flow);
+		m = drain_flow(flow);
 	return n < 0 ? n : m < 0 ? m : n + m;
 }
 
@@ -121,8 +121,8 @@ int relay(int client, int server, int idle_ms)
 			continue;
 		if (r <= 0)
 			return r < 0 ? -errno : -ETIMEDOUT;
-		n = move(&up, ends[0].revents, ends[1].revents);
-		m = n < 0 ? 0 : move(&down, ends[1].revents, ends[0].revents);
+		n = move_flow(&up, ends[0].revents, ends[1].revents);
+		m = n < 0 ? 0 : move_flow(&down, ends[1].revents, ends[0].revents);
 		if (n < 0 || m < 0)
 			return (int)(n < 0 ? n : m);
 		if ((!up.closed || !down.closed) &&

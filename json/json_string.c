@@ -97,7 +97,7 @@ static size_t unicode_escape(struct text text, uint32_t *ret_character)
  * Returns the length of the escape at the beginning of @text and the character that it stands for;
  * 0 if it is invalid.
  */
-static size_t escape(struct text text, uint32_t *ret_character)
+static size_t take_escape(struct text text, uint32_t *ret_character)
 {
 	static const uint8_t meanings[UINT8_MAX + 1] = {['"'] = '"',
 		['\\'] = '\\',
@@ -148,7 +148,7 @@ static struct text skip_escapes(struct text text, struct json_string *string)
 	uint32_t character;
 	size_t taken;
 
-	while (is_escape(text) && (taken = escape(text, &character)) > 0) {
+	while (is_escape(text) && (taken = take_escape(text, &character)) > 0) {
 		string->has_nul |= character == 0;
 		string->len += utf8_size(character);
 		text = (struct text){text.data + taken, text.len - taken};
@@ -209,7 +209,7 @@ void json_string_decode(const struct json_string *string, char *to)
 		rest = (struct text){rest.data + run, rest.len - run};
 		while (is_escape(rest)) {
 			uint32_t character = 0;
-			size_t taken = escape(rest, &character);
+			size_t taken = take_escape(rest, &character);
 
 			to += put_utf8(to, character);
 			rest = (struct text){rest.data + taken, rest.len - taken};

@@ -12,7 +12,7 @@
 #include <json-c/json.h>
 #include <string.h>
 
-static struct json_object *member(struct json_object *object, const char *name)
+static struct json_object *incoming_member(struct json_object *object, const char *name)
 {
 	struct json_object *value;
 
@@ -20,7 +20,7 @@ static struct json_object *member(struct json_object *object, const char *name)
 }
 
 /* Decodes the output bytes in @data. Returns 0, -EPROTO or -ENOMEM. */
-static int decode(struct json_object *data, char **ret_bytes, size_t *ret_len)
+static int decode_output(struct json_object *data, char **ret_bytes, size_t *ret_len)
 {
 	struct text encoded = {
 		json_object_get_string(data), (size_t)json_object_get_string_len(data)};
@@ -42,7 +42,7 @@ static int give_output(struct cloister *cloister, const struct request *request,
 	int r = 0;
 
 	if (request->base64)
-		r = decode(data, &bytes, &len);
+		r = decode_output(data, &bytes, &len);
 	if (r == 0)
 		request->on_output(cloister, request->id, stream,
 			bytes ? bytes : json_object_get_string(data), len, request->userdata);
@@ -94,8 +94,10 @@ static int stream_of(struct json_object *name, enum cloister_stream *ret_stream)
  */
 static int take_output(struct cloister *cloister, struct json_object *params)
 {
-	struct json_object *id = member(params, "id"), *data = member(params, "data"),
-			   *bytes = member(params, "bytes"), *name = member(params, "stream");
+	struct json_object *id = incoming_member(params, "id"),
+			   *data = incoming_member(params, "data"),
+			   *bytes = incoming_member(params, "bytes"),
+			   *name = incoming_member(params, "stream");
 	const struct request *request;
 	enum cloister_stream stream;
 
@@ -120,7 +122,7 @@ static int take_output(struct cloister *cloister, struct json_object *params)
 static int take_notification(
 	struct cloister *cloister, struct json_object *root, struct json_object *method)
 {
-	struct json_object *params = member(root, "params");
+	struct json_object *params = incoming_member(root, "params");
 	struct cloister_message message = {.root = root, .value = params};
 	int r = 1;
 
@@ -139,8 +141,8 @@ static int take_notification(
 
 static bool is_error_object(struct json_object *error)
 {
-	return json_object_is_type(member(error, "code"), json_type_int) &&
-	       json_object_is_type(member(error, "message"), json_type_string);
+	return json_object_is_type(incoming_member(error, "code"), json_type_int) &&
+	       json_object_is_type(incoming_member(error, "message"), json_type_string);
 }
 
 static bool awaits(const struct request *request)
@@ -193,7 +195,8 @@ static int take_refusal(struct cloister *cloister, struct cloister_message *mess
 
 static int take_reply(struct cloister *cloister, struct json_object *root)
 {
-	struct json_object *id = member(root, "id"), *error = member(root, "error"), *result;
+	struct json_object *id = incoming_member(root, "id"),
+			   *error = incoming_member(root, "error"), *result;
 	bool has_result = json_object_object_get_ex(root, "result", &result);
 	struct cloister_message *message;
 	struct request *request;

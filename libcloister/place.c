@@ -24,7 +24,7 @@ static uint64_t add_place_hash(uint64_t hash, const char *text)
 }
 
 /* FNV leaves names that differ in the last byte close together: the end of SplitMix64 (Vigna). */
-static uint64_t mix(uint64_t hash)
+static uint64_t mix_hash(uint64_t hash)
 {
 	hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9ULL;
 	hash = (hash ^ hash >> 27) * 0x94d049bb133111ebULL;
@@ -45,7 +45,7 @@ int cloister_place(const char *tenant, const char *workspace, const char *const 
 
 		if (!nodes[i])
 			return -EINVAL;
-		score = mix(add_place_hash(hash, nodes[i]));
+		score = mix_hash(add_place_hash(hash, nodes[i]));
 		if (i > 0 &&
 			(score < best || (score == best && strcmp(nodes[i], nodes[place]) >= 0)))
 			continue;

@@ -36,7 +36,7 @@ static const char *network_namespaces(void)
 	return probe_read("/proc/sys/user/max_net_namespaces");
 }
 
-static const char *bounded(int resource, unsigned long long most)
+static const char *is_rlimit_bounded(int resource, unsigned long long most)
 {
 	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 	long r = RAW4(SYS_prlimit64, 0, resource, 0, &limit);
@@ -46,12 +46,12 @@ static const char *bounded(int resource, unsigned long long most)
 
 static const char *pending_signals(void)
 {
-	return bounded(RLIMIT_SIGPENDING, LIMIT_PENDING_SIGNALS);
+	return is_rlimit_bounded(RLIMIT_SIGPENDING, LIMIT_PENDING_SIGNALS);
 }
 
 static const char *queue_bytes(void)
 {
-	return bounded(RLIMIT_MSGQUEUE, LIMIT_QUEUE_BYTES);
+	return is_rlimit_bounded(RLIMIT_MSGQUEUE, LIMIT_QUEUE_BYTES);
 }
 
 static const char *locked_shared_memory(void)

@@ -158,7 +158,7 @@ static uint32_t take_probe_number(const char **at)
 	return number;
 }
 
-static struct sockaddr_in place(uint32_t address, uint32_t port)
+static struct sockaddr_in probe_address(uint32_t address, uint32_t port)
 {
 	struct sockaddr_in made = {.sin_family = AF_INET};
 	uint8_t *to_port = (uint8_t *)&made.sin_port, *to_address = (uint8_t *)&made.sin_addr;
@@ -183,7 +183,7 @@ static int find_proxy(struct sockaddr_in *ret)
 			continue;
 		for (int i = 0; i < 4; i++)
 			address = address << 8 | (take_probe_number(&rest) & 255);
-		*ret = place(address, take_probe_number(&rest));
+		*ret = probe_address(address, take_probe_number(&rest));
 		return 0;
 	}
 	return -ENOENT;
@@ -264,7 +264,7 @@ static const char *by_http(const struct sockaddr_in *proxy, const struct target 
 /* As a client that knows no proxy, at the address of every allowed name. */
 static const char *by_host(const struct sockaddr_in *proxy, const struct target *target)
 {
-	const struct sockaddr_in to = place(FAKE_ADDRESS, 80);
+	const struct sockaddr_in to = probe_address(FAKE_ADDRESS, 80);
 	struct bytes request = {.len = 0};
 
 	(void)proxy;
@@ -305,7 +305,7 @@ static const char *by_dns(const struct sockaddr_in *proxy, const struct target *
 {
 	static const char header[] = {1, 2, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0};
 	static const char end[] = {0, 0, 1, 0, 1};
-	const struct sockaddr_in to = place(LOOPBACK, 53);
+	const struct sockaddr_in to = probe_address(LOOPBACK, 53);
 	struct bytes question = {.len = 0};
 	char reply[12] = {0};
 	long n;

@@ -13,7 +13,7 @@
 
 #define FILE_OF_TEMPLATE "inside/f"
 
-static const char *shown(void)
+static const char *shown_in_fork(void)
 {
 	return probe_begins(probe_read(FILE_OF_TEMPLATE), "secret") ? "shown" : "changed";
 }
@@ -42,7 +42,7 @@ static const char *mapping(void)
 }
 
 /* Writes by what was open for reading, as far as that goes, and changes the rest by name. */
-static const char *change(void)
+static const char *change_in_fork(void)
 {
 	static char path[64] = "/proc/self/fd/";
 	long fd = RAW4(SYS_openat, AT_FDCWD, FILE_OF_TEMPLATE, O_RDONLY | O_CLOEXEC, 0), again,
@@ -60,7 +60,7 @@ static const char *change(void)
 	made = RAW4(SYS_openat, AT_FDCWD, "inside/mine", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	RAW3(SYS_unlinkat, AT_FDCWD, "in-abs", 0);
 	/* A disk that is full keeps the fork's own change from being made. */
-	return made == -ENOSPC || made == -EDQUOT ? probe_answer(made) : shown();
+	return made == -ENOSPC || made == -EDQUOT ? probe_answer(made) : shown_in_fork();
 }
 
 static const char *link_of_template(void)
@@ -103,11 +103,11 @@ static const char *chown_other(void)
 }
 
 const struct probe probes_of_forks[] = {
-	{"template-shown", shown},
+	{"template-shown", shown_in_fork},
 	{"template-owner", owner},
 	{"template-mapping", mapping},
-	{"template-change", change},
-	{"sibling-shown", shown},
+	{"template-change", change_in_fork},
+	{"sibling-shown", shown_in_fork},
 	{"sibling-owner", owner},
 	{"sibling-made", mine},
 	{"sibling-removed", link_of_template},

@@ -426,7 +426,7 @@ static void serve_cloisterd(struct daemon *daemon)
 /*
  * Ends everything in the order of dependence: clients, workspaces, then the spawner with the rest.
  */
-static void stop(struct daemon *daemon)
+static void stop_cloisterd(struct daemon *daemon)
 {
 	new_daemon_await_former(daemon->new_daemon);
 	listener_free(daemon->listener);
@@ -507,6 +507,6 @@ int main(int argc, char **argv)
 		return examine_host(&daemon);
 	start_daemon(&daemon);
 	serve_cloisterd(&daemon);
-	stop(&daemon);
+	stop_cloisterd(&daemon);
 	return daemon.failed ? 1 : 0;
 }

@@ -24,7 +24,7 @@ static void finish_audit_hash(struct sha256_ctx *sha256, char hex[static AUDIT_H
 	hex[AUDIT_HASH_DIGITS] = '\0';
 }
 
-static void hash(struct text text, char hex[static AUDIT_HASH_DIGITS + 1])
+static void hash_audit_line(struct text text, char hex[static AUDIT_HASH_DIGITS + 1])
 {
 	struct sha256_ctx sha256;
 
@@ -79,7 +79,7 @@ size_t audit_chain_line(const struct audit_chain *last, struct text members, cha
 
 	memcpy(out + len, members.data, members.len);
 	len += members.len;
-	hash((struct text){out, len}, next.hash);
+	hash_audit_line((struct text){out, len}, next.hash);
 	len += (size_t)snprintf(out + len, TAIL_BYTES + 2, TAIL_BEGIN "%s\"}\n", next.hash);
 	*ret_next = next;
 	return len;
@@ -146,6 +146,6 @@ int audit_link_read(struct text line, struct audit_link *ret)
 		skip(&tail, "\"}") < 0)
 		return -EBADMSG;
 	*ret = link;
-	hash((struct text){line.data, line.len - TAIL_BYTES}, computed);
+	hash_audit_line((struct text){line.data, line.len - TAIL_BYTES}, computed);
 	return strcmp(computed, link.self.hash) == 0 ? 0 : -EILSEQ;
 }

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static void complain(struct config_reader *reader, const char *file, unsigned line,
+static void complain_of_config(struct config_reader *reader, const char *file, unsigned line,
 	const char *format, va_list arguments)
 {
 	char message[512];
@@ -31,7 +31,7 @@ void config_wrong(struct config_reader *reader, const char *format, ...)
 	va_list arguments;
 
 	va_start(arguments, format);
-	complain(reader, reader->file, reader->line, format, arguments);
+	complain_of_config(reader, reader->file, reader->line, format, arguments);
 	va_end(arguments);
 }
 
@@ -41,7 +41,7 @@ void config_wrong_at(
 	va_list arguments;
 
 	va_start(arguments, format);
-	complain(reader, place->file, place->line, format, arguments);
+	complain_of_config(reader, place->file, place->line, format, arguments);
 	va_end(arguments);
 }
 

@@ -19,7 +19,7 @@ static bool is_name_byte(char c)
 	return is_digit(c) || (c >= 'a' && c <= 'z') || c == '-' || c == '_' || c == '.';
 }
 
-static char lower(char c)
+static char lower_host_char(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
@@ -101,7 +101,7 @@ static int ipv6_parse(struct text text, struct host *ret)
 	if (text.len < 2 || text.len >= sizeof(copy))
 		return -EINVAL;
 	for (size_t i = 0; i < text.len; i++) {
-		char c = lower(text.data[i]);
+		char c = lower_host_char(text.data[i]);
 
 		if (digit_value(c) >= 16 && c != ':' && c != '.')
 			return -EINVAL;
@@ -150,7 +150,7 @@ int host_parse(struct text text, struct host *ret)
 	if (text.len == 0 || text.len > LIMIT_EGRESS_HOST_BYTES || text.data[text.len - 1] == '.')
 		return -EINVAL;
 	for (size_t i = 0; i < text.len; i++) {
-		host.text[i] = lower(text.data[i]);
+		host.text[i] = lower_host_char(text.data[i]);
 		if (!is_name_byte(host.text[i]))
 			return -EINVAL;
 	}

@@ -12,7 +12,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-static struct text trimmed(struct text text)
+static struct text trimmed_secret_word(struct text text)
 {
 	while (text.len > 0 && is_blank(text.data[0])) {
 		text.data++;
@@ -68,8 +68,8 @@ static bool is_field(struct text field)
 
 static bool set_header(struct secret_line *line, struct text value)
 {
-	line->field = trimmed(text_take(&value, ':'));
-	line->prefix = trimmed(value);
+	line->field = trimmed_secret_word(text_take(&value, ':'));
+	line->prefix = trimmed_secret_word(value);
 	for (size_t i = 0; i < line->prefix.len; i++)
 		if (line->prefix.data[i] < ' ' || line->prefix.data[i] > '~')
 			return false;
@@ -134,7 +134,7 @@ static const char *parse_words(struct secret_line *line, struct text rest)
 	bool seen[ARRAY_SIZE(words)] = {false};
 	size_t n = 0;
 
-	while ((rest = trimmed(rest)).len > 0) {
+	while ((rest = trimmed_secret_word(rest)).len > 0) {
 		struct text key, value;
 		size_t i = 0;
 
@@ -155,7 +155,7 @@ static const char *parse_words(struct secret_line *line, struct text rest)
 int secret_line_parse(struct text text, struct secret_line *ret, char *why, size_t size)
 {
 	struct secret_line line = {0};
-	struct text rest = trimmed(text);
+	struct text rest = trimmed_secret_word(text);
 	const char *wrong;
 	size_t n = 0;
 

@@ -48,7 +48,8 @@ static bool from_hex(struct text hex, uint8_t *bytes, size_t n)
 	return true;
 }
 
-static void hash(struct text prefix, struct text text, uint8_t ret[static GATE_KEY_HASH_BYTES])
+static void hash_gate_key(
+	struct text prefix, struct text text, uint8_t ret[static GATE_KEY_HASH_BYTES])
 {
 	struct sha256_ctx sha256;
 
@@ -62,7 +63,7 @@ void gate_key_id(struct text text, char ret_id[static GATE_KEY_ID_DIGITS + 1])
 {
 	uint8_t digest[GATE_KEY_HASH_BYTES];
 
-	hash(TEXT_LITERAL("cloister-gate key id\n"), text, digest);
+	hash_gate_key(TEXT_LITERAL("cloister-gate key id\n"), text, digest);
 	to_hex(digest, GATE_KEY_ID_DIGITS / 2, ret_id);
 }
 
@@ -78,7 +79,7 @@ bool gate_key_matches(const struct gate_key *key, struct text text)
 {
 	uint8_t digest[GATE_KEY_HASH_BYTES];
 
-	hash((struct text){(const char *)key->salt, sizeof(key->salt)}, text, digest);
+	hash_gate_key((struct text){(const char *)key->salt, sizeof(key->salt)}, text, digest);
 	return memeql_sec(digest, key->hash, sizeof(digest));
 }
 
@@ -94,7 +95,7 @@ int gate_key_make(struct gate_key *key, char ret_text[static GATE_KEY_LENGTH + 1
 	to_hex(random, sizeof(random), ret_text + strlen(GATE_KEY_PREFIX));
 	explicit_bzero(random, sizeof(random));
 	gate_key_id(text, key->id);
-	hash((struct text){(const char *)key->salt, sizeof(key->salt)}, text, key->hash);
+	hash_gate_key((struct text){(const char *)key->salt, sizeof(key->salt)}, text, key->hash);
 	key->created = (int64_t)time(NULL);
 	return 0;
 }

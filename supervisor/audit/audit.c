@@ -195,7 +195,7 @@ static size_t kept_room(const struct audit *audit)
 							  : audit->reserve.bound;
 }
 
-static void reserve(struct audit *audit, const struct call_info *info, int64_t bytes)
+static void reserve_audit_room(struct audit *audit, const struct call_info *info, int64_t bytes)
 {
 	budget_take(&audit->reserve, &info->tenant->usage->audit_bytes, bytes);
 }
@@ -289,7 +289,7 @@ void audit_call_admitted(void *context, const struct call *call)
 		return;
 	call_get_info(call, &info);
 	if (!info.leader)
-		reserve(audit, &info, LIMIT_AUDIT_RESERVE_BYTES);
+		reserve_audit_room(audit, &info, LIMIT_AUDIT_RESERVE_BYTES);
 	begin_call(audit, &json,
 		info.session  ? "session.started"
 		: info.leader ? "call.joined"
@@ -371,7 +371,7 @@ void audit_call_ended(void *context, const struct call *call, const struct obser
 	if (observation->network)
 		record_network(audit, &info, observation->network);
 	assert(audit->reserve.held >= LIMIT_AUDIT_RESERVE_BYTES);
-	reserve(audit, &info, -(int64_t)LIMIT_AUDIT_RESERVE_BYTES);
+	reserve_audit_room(audit, &info, -(int64_t)LIMIT_AUDIT_RESERVE_BYTES);
 	begin_call(audit, &json, info.session ? "session.ended" : "call.ended", &info,
 		LIMIT_AUDIT_RESERVE_BYTES / 16);
 	json_text_put_bool(&json, "success", success);

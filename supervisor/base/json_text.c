@@ -23,7 +23,7 @@ struct json_text json_text(struct evbuffer *out)
 }
 
 /* Commits the written part of the reserved space to the evbuffer. */
-static void commit(struct json_text *json)
+static void commit_json_text(struct json_text *json)
 {
 	struct evbuffer_iovec vector = {.iov_base = json->space, .iov_len = json->used};
 
@@ -35,7 +35,7 @@ static void commit(struct json_text *json)
 
 int json_text_flush(struct json_text *json)
 {
-	commit(json);
+	commit_json_text(json);
 	return json->failed ? -ENOMEM : 0;
 }
 
@@ -45,7 +45,7 @@ static bool refill(struct json_text *json, size_t wanted)
 	struct evbuffer_iovec vector;
 	size_t size = wanted < SPACE_MIN ? SPACE_MIN : wanted > SPACE_MAX ? SPACE_MAX : wanted;
 
-	commit(json);
+	commit_json_text(json);
 	if (json->failed || evbuffer_reserve_space(json->out, (ev_ssize_t)size, &vector, 1) != 1) {
 		json->failed = true;
 		return false;

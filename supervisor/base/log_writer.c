@@ -50,7 +50,7 @@ static int write_log_line(struct text line)
 
 /* The functions below are called with the mutex held. */
 
-static bool queue(struct text line)
+static bool queue_log_line(struct text line)
 {
 	size_t at = (head + used) % sizeof(ring);
 	size_t first = sizeof(ring) - at < line.len ? sizeof(ring) - at : line.len;
@@ -71,7 +71,7 @@ static bool queue_lost(void)
 		"cloisterd: %" PRIu64 " lines are missing here: the log was not read in time\n",
 		lost_here);
 
-	if (lost_here > 0 && !queue((struct text){line, (size_t)len}))
+	if (lost_here > 0 && !queue_log_line((struct text){line, (size_t)len}))
 		return false;
 	lost_here = 0;
 	return true;
@@ -127,7 +127,7 @@ void log_writer_put(struct text line)
 		return;
 	}
 	thread_lock(&thread);
-	if (!queue_lost() || !queue(line)) {
+	if (!queue_lost() || !queue_log_line(line)) {
 		lost++;
 		lost_here++;
 	}

@@ -159,7 +159,7 @@ static void close_later_ones(struct shared_fd_threads *threads)
 }
 
 /* Returns true if nothing of the tenant is left here. */
-static bool rest(struct shared_fd_threads *threads)
+static bool rest_threads(struct shared_fd_threads *threads)
 {
 	struct buffer *buffer;
 	bool idle = threads->gone || !woken.calls || clock_now() - threads->used >= IDLE_NS;
@@ -239,7 +239,7 @@ static void on_tick(void *context)
 		following = LIST_NEXT(threads, link);
 		free_ended_fds(threads);
 		close_later_ones(threads);
-		if (!rest(threads))
+		if (!rest_threads(threads))
 			continue;
 		LIST_UNLINK(threads, link);
 		if (threads->gone)
@@ -309,7 +309,7 @@ void shared_fds_stop(void)
 	timer_cancel(&tick);
 	LIST_FOREACH (threads, &tenants, link) {
 		close_later_ones(threads);
-		rest(threads);
+		rest_threads(threads);
 	}
 }
 

@@ -122,7 +122,7 @@ static void act_on_shared_fd(struct shared_fd *shared)
 }
 
 /* Returns the first that can be done: reading needs a buffer. */
-static struct shared_fd *next(struct shared_fd_threads *threads)
+static struct shared_fd *next_shared_fd(struct shared_fd_threads *threads)
 {
 	struct shared_fd *shared;
 
@@ -138,7 +138,7 @@ void *shared_fd_thread(void *context)
 
 	pthread_mutex_lock(&shared_fd_mutex);
 	for (;;) {
-		struct shared_fd *shared = next(threads);
+		struct shared_fd *shared = next_shared_fd(threads);
 
 		if (!shared && threads->end)
 			break;

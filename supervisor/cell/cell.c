@@ -112,7 +112,7 @@ static void on_cell_opened(void *context, int error, struct text step, int fds[S
 /* The actions of the table below. */
 
 /* A spare cell becomes this workspace's. */
-static int assign(struct cell *cell, const struct spawner_open *request, int root,
+static int assign_spare(struct cell *cell, const struct spawner_open *request, int root,
 	struct process_link *links[SPAWNER_OPENED_FDS])
 {
 	int fds[SPAWNER_ASSIGN_FDS];
@@ -164,7 +164,7 @@ static void ask_for_cell(struct cell *cell)
 	cell->was_ahead = !request.root_inside && cell->wasted < CELL_SPARE_TRIES &&
 			  spare_cells_take(cell->spares, &request, &cell->group, links);
 	if (cell->was_ahead)
-		r = assign(cell, &request, root, links);
+		r = assign_spare(cell, &request, root, links);
 	else
 		r = make_both(cell, &request, root);
 	if (r < 0)

@@ -124,21 +124,21 @@ static void on_link_gone(void *context)
 	loop_turn_defer(&((struct process *)context)->cell->settle);
 }
 
-static struct loop_share_flow *share(void *context)
+static struct loop_share_flow *process_share(void *context)
 {
 	const struct cell *cell = ((struct process *)context)->cell;
 
 	return cell->owner->share(cell->context);
 }
 
-static struct shared_fd_sum *sum(void *context)
+static struct shared_fd_sum *process_sum(void *context)
 {
 	const struct cell *cell = ((struct process *)context)->cell;
 
 	return cell->owner->sum(cell->context);
 }
 
-static uint64_t *unread(void *context)
+static uint64_t *process_unread(void *context)
 {
 	const struct cell *cell = ((struct process *)context)->cell;
 
@@ -147,16 +147,16 @@ static uint64_t *unread(void *context)
 
 int cell_process_make(struct process *process, int child_fds[2])
 {
-	struct process_link_owner owner = {
-		on_process_frame, on_link_lost, on_link_gone, share, sum, unread, process};
+	struct process_link_owner owner = {on_process_frame, on_link_lost, on_link_gone,
+		process_share, process_sum, process_unread, process};
 
 	return process_link_new(process->cell->base, &owner, &process->link, child_fds);
 }
 
 void cell_process_adopt(struct process *process, struct process_link *link)
 {
-	struct process_link_owner owner = {
-		on_process_frame, on_link_lost, on_link_gone, share, sum, unread, process};
+	struct process_link_owner owner = {on_process_frame, on_link_lost, on_link_gone,
+		process_share, process_sum, process_unread, process};
 
 	process_link_adopt(link, &owner);
 	process->link = link;

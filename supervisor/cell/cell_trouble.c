@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void note(struct cell *cell, const char *what, const char *why)
+static void note_trouble(struct cell *cell, const char *what, const char *why)
 {
 	char text[LIMIT_TROUBLE_BYTES];
 
@@ -33,7 +33,7 @@ static void tell_cell_trouble(struct cell *cell)
 void cell_trouble_tell(struct cell *cell, const char *what, const char *why)
 {
 	cell_trouble_end(cell);
-	note(cell, what, why);
+	note_trouble(cell, what, why);
 	tell_cell_trouble(cell);
 }
 
@@ -59,7 +59,7 @@ void cell_trouble_tell_where(struct cell *cell, const char *what, const char *wh
 	unsigned n = 0;
 
 	cell_trouble_end(cell);
-	note(cell, what, why);
+	note_trouble(cell, what, why);
 	for (int i = only_files ? CELL_FILES : CELL_WORKER; i < CELL_PROCESSES; i++)
 		if (!process_link_is_gone(cell->processes[i].link))
 			pidfds[n++] = process_link_pidfd(cell->processes[i].link);

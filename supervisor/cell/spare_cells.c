@@ -72,7 +72,7 @@ static void on_gone(void *context)
 	(void)context;
 }
 
-static struct loop_share_flow *share(void *context)
+static struct loop_share_flow *spare_share(void *context)
 {
 	(void)context;
 	return loop_share_of_nobody();
@@ -124,14 +124,14 @@ static void on_prepared(void *context, int error, struct text step, int fds[SPAW
 }
 
 /* It gets no descriptors. */
-static struct shared_fd_sum *sum(void *context)
+static struct shared_fd_sum *spare_sum(void *context)
 {
 	(void)context;
 	return NULL;
 }
 
 /* It has no requests but the first, which all have. */
-static uint64_t *unread(void *context)
+static uint64_t *spare_unread(void *context)
 {
 	static uint64_t of_spares;
 
@@ -141,8 +141,8 @@ static uint64_t *unread(void *context)
 
 static int ask_for_spare(struct spare_cells *spares, struct spare *spare)
 {
-	const struct process_link_owner owner = {
-		on_spare_frame, on_spare_lost, on_gone, share, sum, unread, spare};
+	const struct process_link_owner owner = {on_spare_frame, on_spare_lost, on_gone,
+		spare_share, spare_sum, spare_unread, spare};
 	int fds[SPAWNER_PREPARE_FDS] = {-1, -1, -1, -1};
 	int r = process_link_new(spares->base, &owner, &spare->links[SPAWNER_OPENED_WORKER],
 		&fds[SPAWNER_PREPARE_WORKER_DOWN]);

@@ -154,7 +154,7 @@ static const struct remembered *recall(
  * Remembers names that the file lacks. Others are looked up in the file again, so that a deleted
  * name is gone.
  */
-static int remember(
+static int remember_account(
 	struct accounts *accounts, enum account_kind kind, const char *name, uint32_t id)
 {
 	size_t size = strlen(name) + 1;
@@ -198,7 +198,7 @@ int accounts_find(
 		return read_account_number(name, ret);
 	r = look_up_account(accounts, accounts->locked, kind, name, ret);
 	if (r == 0)
-		return accounts->locked ? 0 : remember(accounts, kind, name, *ret);
+		return accounts->locked ? 0 : remember_account(accounts, kind, name, *ret);
 	remembered = accounts->locked && r == -ENOENT ? recall(accounts, kind, name) : NULL;
 	if (!remembered)
 		return r;

@@ -251,7 +251,7 @@ static void skip_prefix(struct text *words, bool *plain)
 }
 
 /* Reports the simple command @words, and the commands that it would start. */
-static int report(struct reader *reader, struct text words, bool plain)
+static int report_command(struct reader *reader, struct text words, bool plain)
 {
 	for (int depth = reader->depth;; depth++) {
 		const struct wrapper *wrapper;
@@ -292,7 +292,7 @@ static int end_command(struct reader *reader, struct list *list)
 	list->expands = false;
 	words = (struct text){reader->words + list->start, reader->len - list->start};
 	reader->len = list->start;
-	return report(reader, words, plain);
+	return report_command(reader, words, plain);
 }
 
 /*

@@ -221,7 +221,8 @@ static bool can_match(const struct pattern *pattern, struct text command)
 }
 
 /* @number counts the administrator's own patterns, so that the message says which it was. */
-static int compile(struct pattern *pattern, const char *source, size_t *number, char **ret_message)
+static int compile_blocked_pattern(
+	struct pattern *pattern, const char *source, size_t *number, char **ret_message)
 {
 	PCRE2_UCHAR reason[256];
 	PCRE2_SIZE offset;
@@ -247,7 +248,8 @@ static int compile(struct pattern *pattern, const char *source, size_t *number, 
 	return -EINVAL;
 }
 
-static int fill(struct command_policy *policy, const char *const *patterns, char **ret_message)
+static int fill_command_policy(
+	struct command_policy *policy, const char *const *patterns, char **ret_message)
 {
 	size_t own = 0;
 
@@ -257,7 +259,8 @@ static int fill(struct command_policy *policy, const char *const *patterns, char
 		return -ENOMEM;
 	pcre2_set_match_limit(policy->match_context, LIMIT_BLOCKED_MATCH_STEPS);
 	for (size_t i = 0; i < policy->count; i++) {
-		int r = compile(&policy->patterns[i], patterns[i], &own, ret_message);
+		int r = compile_blocked_pattern(
+			&policy->patterns[i], patterns[i], &own, ret_message);
 
 		if (r < 0)
 			return r;
@@ -276,7 +279,7 @@ int command_policy_new(const char *const *patterns, size_t count,
 	if (!policy)
 		return -ENOMEM;
 	policy->count = count;
-	r = fill(policy, patterns, ret_message);
+	r = fill_command_policy(policy, patterns, ret_message);
 	if (r < 0) {
 		command_policy_free(policy);
 		return r;
@@ -333,7 +336,7 @@ static bool could_climb(const char *path)
  * Returns the part of the absolute path @operand below @directory, empty for the directory itself,
  * or NULL if the path is not, or might not be, there. Of "/" itself nothing is given.
  */
-static const char *below(const char *operand, struct text directory)
+static const char *operand_below(const char *operand, struct text directory)
 {
 	struct text path = text_from(operand);
 	struct text component, expected;
@@ -357,9 +360,9 @@ static const char *below(const char *operand, struct text directory)
 /* The part of an rm's @operand below what commands may clear: the workspace, or their own /tmp. */
 static const char *below_own(const char *operand, struct text visible_root)
 {
-	const char *rest = below(operand, visible_root);
+	const char *rest = operand_below(operand, visible_root);
 
-	return rest ? rest : below(operand, TEXT_LITERAL("/tmp"));
+	return rest ? rest : operand_below(operand, TEXT_LITERAL("/tmp"));
 }
 
 /* The text that the patterns are matched with. It has room for everything that is added. */

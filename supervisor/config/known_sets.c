@@ -9,7 +9,7 @@
 static struct rule_sets sets;
 static bool is_known;
 
-static void ignore(void *context, unsigned line, const char *message)
+static void ignore_set_mistake(void *context, unsigned line, const char *message)
 {
 	(void)context;
 	(void)line;
@@ -22,7 +22,7 @@ void known_sets_read(void)
 
 	rule_sets_done(&sets);
 	shipped_sets_path(path, sizeof(path));
-	is_known = shipped_sets_read(path, ignore, NULL, &sets) == 0;
+	is_known = shipped_sets_read(path, ignore_set_mistake, NULL, &sets) == 0;
 }
 
 const struct rule_sets *known_sets(void)

@@ -42,7 +42,8 @@ static int refuse_jsonrpc(struct jsonrpc_fault *fault, enum jsonrpc_code code, c
 }
 
 /* Finds the member @name; a null is NULL. Returns false if there is none. */
-static bool member(const struct json_object *root, const char *name, struct json_object **ret)
+static bool request_member(
+	const struct json_object *root, const char *name, struct json_object **ret)
 {
 	return json_object_object_get_ex(root, name, ret);
 }
@@ -84,7 +85,7 @@ static int read_id(struct jsonrpc_request *request, struct jsonrpc_fault *fault)
 {
 	struct json_object *id;
 
-	request->notification = !member(request->root, "id", &id);
+	request->notification = !request_member(request->root, "id", &id);
 	if (request->notification)
 		return 0;
 	if (!jsonrpc_id_is_acceptable(id))
@@ -98,12 +99,12 @@ static int read_method(struct jsonrpc_request *request, struct jsonrpc_fault *fa
 {
 	struct json_object *value;
 
-	if (!member(request->root, "jsonrpc", &value) ||
+	if (!request_member(request->root, "jsonrpc", &value) ||
 		!json_object_is_type(value, json_type_string) ||
 		!text_equal(string_of(value), TEXT_LITERAL("2.0")))
 		return refuse_jsonrpc(
 			fault, JSONRPC_INVALID_REQUEST, "Invalid request: jsonrpc must be \"2.0\"");
-	if (!member(request->root, "method", &value) ||
+	if (!request_member(request->root, "method", &value) ||
 		!json_object_is_type(value, json_type_string))
 		return refuse_jsonrpc(
 			fault, JSONRPC_INVALID_REQUEST, "Invalid request: method must be a string");
@@ -126,7 +127,7 @@ static int refuse_unknown_members(struct json_object *root, struct jsonrpc_fault
 
 static int read_jsonrpc_params(struct jsonrpc_request *request, struct jsonrpc_fault *fault)
 {
-	if (member(request->root, "params", &request->params)) {
+	if (request_member(request->root, "params", &request->params)) {
 		if (json_object_is_type(request->params, json_type_object))
 			return 0;
 		if (!json_object_is_type(request->params, json_type_array))
@@ -162,8 +163,8 @@ static int read_envelope(struct jsonrpc_request *request, struct jsonrpc_fault *
 	 * Checked before the id is read: an answer with that id would look like one to a request of
 	 * the client's.
 	 */
-	if (!member(root, "method", NULL) &&
-		(member(root, "result", NULL) || member(root, "error", NULL)))
+	if (!request_member(root, "method", NULL) &&
+		(request_member(root, "result", NULL) || request_member(root, "error", NULL)))
 		return refuse_jsonrpc(fault, JSONRPC_INVALID_REQUEST,
 			"Invalid request: this is a response, but the service sent no request");
 	result = read_id(request, fault);

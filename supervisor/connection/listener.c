@@ -185,7 +185,7 @@ static void refuse_for_now(const struct listener *listener, int fd,
 	refuse_peer(listener, fd, peer, refusal_text(refusal), NULL, refusal->retry_after_ms);
 }
 
-static void admit(const struct listener *listener, int fd)
+static void admit_connection(const struct listener *listener, int fd)
 {
 	struct service *service = listener->service;
 	struct peer_credentials peer = {0};
@@ -263,7 +263,7 @@ static void on_listener_readable(void *context)
 			return;
 		}
 		listener->short_of = false;
-		admit(listener, fd);
+		admit_connection(listener, fd);
 	}
 }
 

@@ -17,7 +17,7 @@
 #include "supervisor/control/control_network.h"
 #include "supervisor/control/control_selftest.h"
 
-static bool admits(const struct config *config, const struct peer_credentials *peer)
+static bool control_admits(const struct config *config, const struct peer_credentials *peer)
 {
 	return peer_auth_role(config, peer) > CONTROL_ROLE_NONE || peer_auth_is_own(peer);
 }
@@ -41,7 +41,7 @@ static int authorize(struct client *client)
 {
 	client_take_config(client);
 	client->role = peer_auth_role(client->config, &client->peer);
-	client->admitted = admits(client->config, &client->peer);
+	client->admitted = control_admits(client->config, &client->peer);
 	return 0;
 }
 
@@ -79,7 +79,7 @@ static const struct endpoint_method methods[] = {
 const struct endpoint control_endpoint = {
 	.name = "control",
 	.errors = &error_form_native,
-	.admits = admits,
+	.admits = control_admits,
 	.refuses = control_refuses,
 	.authorize = authorize,
 	.leave = leave_control,

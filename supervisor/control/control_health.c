@@ -142,7 +142,7 @@ static void put_slots(struct json_text *json, const struct health_facts *facts)
 	json_text_object_end(json);
 }
 
-static int64_t bounded(uint64_t value)
+static int64_t bounded_number(uint64_t value)
 {
 	return value < INT64_MAX ? (int64_t)value : INT64_MAX;
 }
@@ -154,9 +154,9 @@ static void put_room(struct json_text *json, const struct health_facts *facts)
 	json_text_key(json, "disk");
 	if (room && room->has_state && room->state_known && room->state_error == 0) {
 		json_text_object_begin(json);
-		json_text_put_number(json, "free_bytes", bounded(room->state_free));
-		json_text_put_number(json, "size_bytes", bounded(room->state_size));
-		json_text_put_number(json, "free_min_bytes", bounded(facts->state_free_min));
+		json_text_put_number(json, "free_bytes", bounded_number(room->state_free));
+		json_text_put_number(json, "size_bytes", bounded_number(room->state_size));
+		json_text_put_number(json, "free_min_bytes", bounded_number(facts->state_free_min));
 		json_text_put_number(json, "age_ms", room->state_age_ms);
 		json_text_object_end(json);
 	} else {
@@ -165,9 +165,10 @@ static void put_room(struct json_text *json, const struct health_facts *facts)
 	json_text_key(json, "memory");
 	if (room && room->memory_known) {
 		json_text_object_begin(json);
-		json_text_put_number(json, "free_bytes", bounded(room->memory_free));
-		json_text_put_number(json, "size_bytes", bounded(room->memory_size));
-		json_text_put_number(json, "free_min_bytes", bounded(facts->memory_free_min));
+		json_text_put_number(json, "free_bytes", bounded_number(room->memory_free));
+		json_text_put_number(json, "size_bytes", bounded_number(room->memory_size));
+		json_text_put_number(
+			json, "free_min_bytes", bounded_number(facts->memory_free_min));
 		json_text_object_end(json);
 	} else {
 		json_text_null(json);

@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void complain(void *context, const char *file, unsigned line, const char *message)
+static void print_checked_mistake(
+	void *context, const char *file, unsigned line, const char *message)
 {
 	(void)context;
 	if (line > 0)
@@ -28,7 +29,7 @@ static void warn(void *context, const char *file, unsigned line, const char *mes
 
 int config_check(const char *path)
 {
-	static const struct config_complaints complaints = {complain, NULL, warn};
+	static const struct config_complaints complaints = {print_checked_mistake, NULL, warn};
 	struct config_source *source = NULL;
 	struct config *config = NULL;
 	int r;

@@ -215,7 +215,7 @@ static void set_commands(struct new_daemon *new_daemon, uint64_t commands)
 	scheduler_set_elsewhere(service->admission.scheduler, service->config, (size_t)commands);
 }
 
-static void hear(struct new_daemon *new_daemon, const struct handover_message *message)
+static void hear_old_daemon(struct new_daemon *new_daemon, const struct handover_message *message)
 {
 	struct service *service = &new_daemon->daemon->service;
 
@@ -289,7 +289,7 @@ static void on_handover_readable(void *context)
 		if (r != 1)
 			break;
 		handover_drop(&message);
-		hear(new_daemon, &message);
+		hear_old_daemon(new_daemon, &message);
 	}
 	if (r == 1 || r == -EAGAIN)
 		return;
@@ -399,7 +399,7 @@ void new_daemon_serve(struct new_daemon *new_daemon)
 		await_go(new_daemon, &message);
 		if (message.type == HANDOVER_GO)
 			break;
-		hear(new_daemon, &message);
+		hear_old_daemon(new_daemon, &message);
 	}
 	removal_look_again(new_daemon->daemon->removal, new_daemon->daemon->service.config);
 	leases_look(workspaces_leases(new_daemon->daemon->service.workspaces),
@@ -439,7 +439,7 @@ void new_daemon_await_former(struct new_daemon *new_daemon)
 		if (r != 1)
 			continue;
 		handover_drop(&message);
-		hear(new_daemon, &message);
+		hear_old_daemon(new_daemon, &message);
 	}
 }
 

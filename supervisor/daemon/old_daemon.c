@@ -158,7 +158,7 @@ static void end_talk(struct old_daemon *old_daemon)
 }
 
 /* Stops, or begins again, what two generations must not do at once. */
-static void rest(struct old_daemon *old_daemon, bool rests)
+static void rest_records(struct old_daemon *old_daemon, bool rests)
 {
 	struct service *service = &old_daemon->daemon->service;
 
@@ -182,7 +182,7 @@ static void go_on_serving(struct old_daemon *old_daemon, const char *why)
 	timer_cancel(&old_daemon->look);
 	old_daemon->daemon->service.gives_way = false;
 	if (old_daemon->state >= OLD_DAEMON_SETTLING)
-		rest(old_daemon, false);
+		rest_records(old_daemon, false);
 	/* The other one may have signed it already. */
 	if (old_daemon->state == OLD_DAEMON_GIVEN)
 		(void)startup_sign_lock(old_daemon->daemon->state_lock);
@@ -346,7 +346,7 @@ static void tell_copies(struct old_daemon *old_daemon)
 		old_daemon, &(struct handover_message){.type = HANDOVER_COPIES, .number = now});
 }
 
-static void retire(struct old_daemon *old_daemon)
+static void retire_old_daemon(struct old_daemon *old_daemon)
 {
 	struct daemon *daemon = old_daemon->daemon;
 	struct service *service = &daemon->service;
@@ -441,7 +441,7 @@ static void look_given(struct old_daemon *old_daemon)
 	workspaces_foreach(old_daemon->daemon->service.workspaces, let_go_of_workspace, &ending);
 	if (old_daemon->peer_is_ready && has_ended_former(old_daemon) &&
 		(ending == 0 || ms_in_state(old_daemon) >= old_daemon->ready_ms + ENDING_BOUND_MS))
-		retire(old_daemon);
+		retire_old_daemon(old_daemon);
 	else if (ms_in_state(old_daemon) >= GIVEN_BOUND_MS)
 		end_late(old_daemon);
 }
@@ -504,7 +504,7 @@ static void look_asked(struct old_daemon *old_daemon)
 	} else if (!tests &&
 		   (!old_daemon->has_paused || is_late || workspaces_are_settled(workspaces))) {
 		enter_takeover_state(old_daemon, OLD_DAEMON_SETTLING);
-		rest(old_daemon, true);
+		rest_records(old_daemon, true);
 		if (old_daemon->has_paused)
 			workspaces_settle(workspaces);
 		timer_set(&old_daemon->look, 0);
@@ -525,7 +525,7 @@ static void look_settling(struct old_daemon *old_daemon)
 		refuse_takeover(old_daemon, awaited);
 	} else {
 		old_daemon->has_paused = true;
-		rest(old_daemon, false);
+		rest_records(old_daemon, false);
 		enter_takeover_state(old_daemon, OLD_DAEMON_ASKED);
 	}
 }
@@ -575,7 +575,7 @@ static void on_ask(struct old_daemon *old_daemon, const struct handover_message 
 	look_asked(old_daemon);
 }
 
-static void hear(struct old_daemon *old_daemon, const struct handover_message *message)
+static void hear_new_daemon(struct old_daemon *old_daemon, const struct handover_message *message)
 {
 	if (message->type == HANDOVER_ASK && old_daemon->state == OLD_DAEMON_SERVING) {
 		on_ask(old_daemon, message);
@@ -601,7 +601,7 @@ static void on_takeover_readable(void *context)
 		return;
 	if (r == 1) {
 		handover_drop(&message);
-		hear(old_daemon, &message);
+		hear_new_daemon(old_daemon, &message);
 	} else if (old_daemon->state != OLD_DAEMON_RETIRED) {
 		go_on_serving(old_daemon, "it has ended");
 	} else {

@@ -56,7 +56,7 @@ int cgroup_own_path(struct text proc_cgroup, struct text *ret)
  * Returns the part of @own below @root, empty or beginning with a slash; data is NULL if it lies
  * elsewhere.
  */
-static struct text below(struct text own, const char *root)
+static struct text path_below(struct text own, const char *root)
 {
 	struct text prefix = text_from(root);
 
@@ -75,7 +75,7 @@ int cgroup_directory(struct text mountinfo, struct text own, char *ret_path, siz
 	if (begins_with(own, TEXT_LITERAL("/../")) || text_equal(own, TEXT_LITERAL("/..")))
 		return -ENOENT;
 	while (mountinfo_next(&mountinfo, &mount)) {
-		struct text rest = below(own, mount.root);
+		struct text rest = path_below(own, mount.root);
 
 		if (!mount.root[0] || !mount.point[0] || !rest.data ||
 			!text_equal(mount.type, TEXT_LITERAL("cgroup2")))

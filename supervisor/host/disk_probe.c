@@ -120,7 +120,7 @@ static bool ids_have_limits(
 	return fail_disk_probe("ids of disk_classes lack the limits of their class: " APPLY);
 }
 
-static bool probe(
+static bool probe_disk_quota(
 	const char *state_dir, const struct disk_classes *classes, const struct id_range *range)
 {
 	_cleanup_close_ int fd = open_nearest(state_dir);
@@ -147,7 +147,7 @@ static bool probe(
 void disk_probe(
 	const char *state_dir, const struct disk_classes *classes, const struct id_range *range)
 {
-	holds = probe(state_dir, classes, range);
+	holds = probe_disk_quota(state_dir, classes, range);
 }
 
 bool disk_probe_holds(void)

@@ -64,7 +64,7 @@ int namespaces_probe(struct namespaces_probe *ret)
 }
 
 /* Whether the file @name below @sys holds @value. */
-static bool says(const char *sys, const char *name, const char *value)
+static bool sysctl_says(const char *sys, const char *name, const char *value)
 {
 	_cleanup_close_ int directory = open(sys, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
 	char text[32];
@@ -126,7 +126,7 @@ const char *namespaces_remedy(const char *sys, int error)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(causes); i++)
-		if (says(sys, causes[i].name, causes[i].value))
+		if (sysctl_says(sys, causes[i].name, causes[i].value))
 			return causes[i].remedy;
 	if (error == EPERM && geteuid() == 0 && !may_map_root())
 		return "a container's root can map itself only with CAP_SETFCAP: run cloisterd as "

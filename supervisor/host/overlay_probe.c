@@ -107,7 +107,7 @@ static char *make_place(const char *state_dir)
 }
 
 /* Returns the errno with which it fails; 0: it works. */
-static int probe(const char *place)
+static int probe_overlay(const char *place)
 {
 	int status;
 	pid_t pid = fork();
@@ -131,7 +131,7 @@ void overlay_probe(const char *state_dir)
 			state_dir, strerror(errno));
 		return;
 	}
-	error = probe(place);
+	error = probe_overlay(place);
 	remove_all(AT_FDCWD, place, 6);
 	works = error == 0;
 	snprintf(remedy, sizeof(remedy),

@@ -48,7 +48,7 @@ static int keep_mapping_capabilities(void)
 	return r;
 }
 
-static int become(const struct passwd *entry, bool keep_mapping)
+static int become_user(const struct passwd *entry, bool keep_mapping)
 {
 	if (prctl(PR_SET_KEEPCAPS, keep_mapping, 0, 0, 0) < 0 ||
 		initgroups(entry->pw_name, entry->pw_gid) < 0 ||
@@ -94,7 +94,7 @@ int startup_leave_root(const char *user, bool keep_mapping, const char **ret_mes
 		return -EINVAL;
 	}
 	*ret_message = "cannot become the user: cloisterd needs CAP_SETUID and CAP_SETGID for that";
-	return become(entry, keep_mapping);
+	return become_user(entry, keep_mapping);
 }
 
 void startup_reset_signals(void)

@@ -78,7 +78,7 @@ struct journal {
 static char encoded[LIMIT_JOURNAL_RECORD_BYTES];
 
 /* Says once that the journal fails, and once that it works again. */
-static void note(struct journal *journal, int error)
+static void note_journal_error(struct journal *journal, int error)
 {
 	int before = journal->error;
 
@@ -192,7 +192,7 @@ static int64_t write_journal_queue(void *context)
 	thread_unlock(&journal->thread);
 	r = do_jobs(journal, &jobs);
 	thread_lock(&journal->thread);
-	note(journal, r);
+	note_journal_error(journal, r);
 	tell_journal_jobs(journal, &jobs);
 	return THREAD_AGAIN;
 }
@@ -290,7 +290,7 @@ bool journal_shut_gate(struct journal *journal, struct journal_gate *gate)
 }
 
 /* Takes @job. Returns 0; -ENOBUFS if too much waits. */
-static int queue(struct journal *journal, struct job *job)
+static int queue_job(struct journal *journal, struct job *job)
 {
 	bool room;
 
@@ -337,7 +337,7 @@ static void on_retry(void *context)
 		return;
 	if (!journal->held)
 		job = new_job(JOB_TRY, (struct text){nothing, sizeof(nothing)}, NULL, NULL, NULL);
-	if (!job || queue(journal, job) < 0)
+	if (!job || queue_job(journal, job) < 0)
 		timer_set(&journal->retry, LIMIT_JOURNAL_RETRY_MS);
 }
 
@@ -366,7 +366,7 @@ int journal_new(
 	TAILQ_INIT(&journal->kept);
 	STAILQ_INIT(&journal->opened);
 	journal->thread = THREAD("journal", write_journal_queue, journal);
-	note(journal, 0);
+	note_journal_error(journal, 0);
 	if (journal->cut_bytes > 0)
 		log_warning("the journal of keys ended within a record: %llu bytes were cut off",
 			(unsigned long long)journal->cut_bytes);
@@ -432,10 +432,10 @@ void journal_append(struct journal *journal, const struct journal_record *record
 	} else if (r == 0 && !journal_is_apart(journal)) {
 		assert(!gate); /* nobody waits for it: journal_is_apart() */
 		r = journal_file_append(&journal->file, bytes, &place);
-		note(journal, r);
+		note_journal_error(journal, r);
 	} else if (r == 0) {
 		job = new_job(JOB_APPEND, bytes, gate, done, context);
-		r = job ? queue(journal, job) : -ENOMEM;
+		r = job ? queue_job(journal, job) : -ENOMEM;
 		if (r == 0)
 			return;
 	}
@@ -462,7 +462,7 @@ static void append_kept(struct journal *journal, struct job *job)
 	int r = -ECANCELED;
 
 	if (!journal->relay) {
-		r = queue(journal, job);
+		r = queue_job(journal, job);
 		if (r == 0)
 			return;
 	} else {
@@ -503,14 +503,14 @@ void journal_turn(struct journal *journal)
 	if (journal->relay || journal->held)
 		return;
 	if (!journal_is_apart(journal)) {
-		note(journal, journal_file_turn(&journal->file));
+		note_journal_error(journal, journal_file_turn(&journal->file));
 		journal->current = journal->file.current;
 		return;
 	}
 	if (journal->turning)
 		return;
 	job = new_job(JOB_TURN, (struct text){NULL, 0}, NULL, NULL, NULL);
-	journal->turning = job && queue(journal, job) == 0;
+	journal->turning = job && queue_job(journal, job) == 0;
 }
 
 int journal_read(const struct journal *journal, struct journal_place place, char *buffer,

@@ -96,7 +96,7 @@ static int load_journal_file(
 }
 
 /* Cuts off what follows the whole records. */
-static int cut(const struct journal_file *journal, unsigned file, uint64_t *cut_off)
+static int cut_journal(const struct journal_file *journal, unsigned file, uint64_t *cut_off)
 {
 	struct stat stat_buf;
 
@@ -119,7 +119,7 @@ static int load_all(
 	if (r == 0)
 		r = load_journal_file(journal, (uint8_t)newer, buffer, take, context);
 	for (unsigned i = 0; r == 0 && i < JOURNAL_FILES; i++)
-		r = cut(journal, i, cut_off);
+		r = cut_journal(journal, i, cut_off);
 	journal->current = newer;
 	if (r == 0 && journal->files[newer].number == 0)
 		r = journal_file_turn(journal);

@@ -89,7 +89,7 @@ static void on_frozen(void *context, enum tool_error error, const char *why)
 		end_selftest_fork(forks, error, why);
 }
 
-static void freeze(struct selftest_forks *forks)
+static void freeze_canary(struct selftest_forks *forks)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	enum tool_error error = workspace_freeze(
@@ -126,7 +126,7 @@ static void end_removal(struct selftest_forks *forks)
 		return;
 	}
 	forks->are_there = true;
-	freeze(forks);
+	freeze_canary(forks);
 }
 
 static void remove_all(struct selftest_forks *forks)

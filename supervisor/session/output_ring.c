@@ -17,7 +17,7 @@ static size_t kept(const struct output_ring *ring)
 	return (size_t)(ring->end - ring->start);
 }
 
-static size_t place(const struct output_ring *ring, uint64_t cursor)
+static size_t place_in_ring(const struct output_ring *ring, uint64_t cursor)
 {
 	return (size_t)(cursor % ring->size);
 }
@@ -50,7 +50,7 @@ static void set_streams(struct output_ring *ring, size_t from, size_t len, unsig
 static void put_ring_text(struct output_ring *ring, unsigned stream, struct text text)
 {
 	while (text.len > 0) {
-		size_t at = place(ring, ring->end), room = ring->size - at;
+		size_t at = place_in_ring(ring, ring->end), room = ring->size - at;
 		size_t n = text.len < room ? text.len : room;
 
 		memcpy(ring->data + at, text.data, n);
@@ -141,7 +141,7 @@ bool output_ring_piece(
 
 	if (cursor < ring->start || cursor >= ring->end || ring->size == 0)
 		return false;
-	at = place(ring, cursor);
+	at = place_in_ring(ring, cursor);
 	together = ring->size - at;
 	if (together > ring->end - cursor)
 		together = (size_t)(ring->end - cursor);

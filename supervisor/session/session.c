@@ -45,20 +45,20 @@ static size_t running;      /* of all, those that are promised among them */
 static uint64_t kept_bytes; /* that the rings of all may take */
 
 /* Ring and streams' bits, as counted from the start. */
-static uint64_t cost(const struct output_ring *ring)
+static uint64_t ring_cost(const struct output_ring *ring)
 {
 	return ring->cap + ring->cap / 8;
 }
 
 static void count_bytes(struct session *session, bool more)
 {
-	uint64_t bytes = more ? cost(&session->ring) : -cost(&session->ring);
+	uint64_t bytes = more ? ring_cost(&session->ring) : -ring_cost(&session->ring);
 
 	session->tenant->usage->client_bytes += bytes;
 	kept_bytes += bytes;
 }
 
-static void unmake(struct session *session)
+static void unmake_session(struct session *session)
 {
 	output_ring_free(&session->ring);
 	workspace_access_done(&session->access);
@@ -79,7 +79,7 @@ static void forget_session(struct session *session)
 	TAILQ_UNLINK(&all, session, link);
 	timer_cancel(&session->check);
 	count_bytes(session, false);
-	unmake(session);
+	unmake_session(session);
 }
 
 /* One more runs, or is promised, and one fewer. */
@@ -102,7 +102,7 @@ static void break_promise(struct session *session)
 	TAILQ_UNLINK(&promised, session, link);
 	give_place_back(session);
 	count_bytes(session, false);
-	unmake(session);
+	unmake_session(session);
 }
 
 static void tell_emptied(const struct workspace *workspace)
@@ -246,7 +246,7 @@ static bool forget_oldest(const struct tenant *tenant)
 }
 
 /* Returns how many of the tenant's are known, running or ended. */
-static size_t known(const struct tenant *tenant)
+static size_t known_sessions(const struct tenant *tenant)
 {
 	const struct session *session;
 	size_t n = 0;
@@ -264,7 +264,7 @@ static uint64_t ended_bytes(const struct tenant *tenant)
 
 	TAILQ_FOREACH (session, &all, link)
 		if (!session->call && (!tenant || session->tenant->usage == tenant->usage))
-			bytes += cost(&session->ring);
+			bytes += ring_cost(&session->ring);
 	return bytes;
 }
 
@@ -303,18 +303,18 @@ enum tool_error session_refuses(struct service *service, const struct workspace 
 	/* Ended ones are kept only where there is room, and not forgotten in vain. */
 	output_ring_init(&wanted, output_bytes);
 	own = usage->client_bytes - ended_bytes(tenant);
-	if (share_left(false, LIMIT_SESSIONS_TENANT_BYTES, own, 0) < cost(&wanted) ||
+	if (share_left(false, LIMIT_SESSIONS_TENANT_BYTES, own, 0) < ring_cost(&wanted) ||
 		share_left(shared, LIMIT_SESSIONS_BYTES, kept_bytes - ended_bytes(NULL), own) <
-			cost(&wanted))
+			ring_cost(&wanted))
 		return admission_refuse_session(
 			&service->admission, ADMISSION_SESSION_OUTPUT, ret_refusal);
-	while (known(tenant) >= 2 * tenant->limits.sessions && forget_oldest(tenant))
+	while (known_sessions(tenant) >= 2 * tenant->limits.sessions && forget_oldest(tenant))
 		;
-	while (usage->client_bytes + cost(&wanted) > LIMIT_SESSIONS_TENANT_BYTES &&
+	while (usage->client_bytes + ring_cost(&wanted) > LIMIT_SESSIONS_TENANT_BYTES &&
 		forget_oldest(tenant))
 		;
 	/* Its own first: others keep what they have as long as that is possible. */
-	while (kept_bytes + cost(&wanted) > LIMIT_SESSIONS_BYTES &&
+	while (kept_bytes + ring_cost(&wanted) > LIMIT_SESSIONS_BYTES &&
 		(forget_oldest(tenant) || forget_oldest(NULL)))
 		;
 	return TOOL_OK;
@@ -369,7 +369,7 @@ static int make_session(const struct workspace *workspace, const struct call_req
 	if (r == 0 && (!session->command || !session->place || (wish->name.data && !session->name)))
 		r = -ENOMEM;
 	if (r < 0) {
-		unmake(session);
+		unmake_session(session);
 		return r;
 	}
 	*ret = session;

@@ -551,7 +551,7 @@ static uint32_t end_namespace(const struct command_init *init)
 	return ended;
 }
 
-static uint64_t microseconds(struct timeval time)
+static uint64_t usage_microseconds(struct timeval time)
 {
 	return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
 }
@@ -565,8 +565,8 @@ static void measure_command(struct command_ended *ended)
 
 	if (RAW2(SYS_getrusage, RUSAGE_CHILDREN, &usage) < 0)
 		return;
-	ended->user_us = microseconds(usage.ru_utime);
-	ended->system_us = microseconds(usage.ru_stime);
+	ended->user_us = usage_microseconds(usage.ru_utime);
+	ended->system_us = usage_microseconds(usage.ru_stime);
 	ended->max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
 }
 

@@ -461,7 +461,7 @@ static int send_signal(struct command *command, struct text payload)
 	return 0;
 }
 
-static int resize(struct command *command, struct text payload)
+static int resize_terminal(struct command *command, struct text payload)
 {
 	struct command_terminal size;
 
@@ -502,13 +502,13 @@ int command_table_handle(struct command_table *table, struct channel_frame *fram
 	case COMMAND_SIGNAL:
 		return send_signal(command, frame->payload);
 	case COMMAND_RESIZE:
-		return resize(command, frame->payload);
+		return resize_terminal(command, frame->payload);
 	default: /* COMMAND_KILL */
 		return terminate(table, command, SIGKILL);
 	}
 }
 
-static uint64_t microseconds(struct timeval time)
+static uint64_t rusage_microseconds(struct timeval time)
 {
 	return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec;
 }
@@ -528,8 +528,8 @@ static struct command_ended ended_unsaid(
 	return (struct command_ended){
 		.end = command->killed ? COMMAND_END_TERMINATED : COMMAND_END_EXIT,
 		.wait_status = (uint32_t)init_status,
-		.user_us = microseconds(usage->ru_utime),
-		.system_us = microseconds(usage->ru_stime),
+		.user_us = rusage_microseconds(usage->ru_utime),
+		.system_us = rusage_microseconds(usage->ru_stime),
 		.max_rss_bytes = (uint64_t)usage->ru_maxrss * KIB,
 	};
 }

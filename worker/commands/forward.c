@@ -86,7 +86,7 @@ static _Noreturn void live(int client, const struct command_forward *forward)
 	_exit(0);
 }
 
-static int report(const struct forwards *forwards, uint64_t number)
+static int report_forward_end(const struct forwards *forwards, uint64_t number)
 {
 	const struct wire_header header = {
 		.version = WIRE_VERSION, .type = COMMAND_FORWARD_ENDED, .call = number};
@@ -117,7 +117,7 @@ int forward_begin(struct forwards *forwards, struct channel_frame *frame)
 		live(frame->fds[0], &forward);
 	if (pid < 0) {
 		(void)shutdown(frame->fds[0], SHUT_RDWR);
-		return report(forwards, frame->call);
+		return report_forward_end(forwards, frame->call);
 	}
 	forwards->list[i].pid = pid;
 	forwards->list[i].number = frame->call;
@@ -132,7 +132,7 @@ int forward_reaped(struct forwards *forwards, pid_t pid)
 		if (forwards->list[i].pid != pid)
 			continue;
 		forwards->list[i].pid = 0;
-		r = report(forwards, forwards->list[i].number);
+		r = report_forward_end(forwards, forwards->list[i].number);
 		return r < 0 ? r : 1;
 	}
 	return 0;

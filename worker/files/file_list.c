@@ -179,7 +179,7 @@ static int keep_listed_entry(
 	return kept->path && kept->target ? 0 : -ENOMEM;
 }
 
-static int visit(const struct walk_entry *entry, void *context)
+static int visit_listed(const struct walk_entry *entry, void *context)
 {
 	struct survey *survey = context;
 	const size_t before = survey->parent;
@@ -273,7 +273,7 @@ static int list_by_depth(const struct walk *walk, int fd, struct glob_set *patte
 	struct walk part = *walk;
 	int r;
 
-	part.visit = visit;
+	part.visit = visit_listed;
 	part.context = &survey;
 	for (size_t depth = 1; depth <= LIMIT_SURVEY_DEPTH; depth++) {
 		struct walk_end walked;

@@ -51,7 +51,7 @@ static void end_path(
 }
 
 /* Splits @relative, which has been normalised, into directory and name. */
-static enum tool_error split(const char *relative, struct text *ret_dir, const char **ret_name)
+static enum tool_error split_path(const char *relative, struct text *ret_dir, const char **ret_name)
 {
 	const char *slash = strrchr(relative, '/');
 	const char *name = slash ? slash + 1 : relative;
@@ -78,7 +78,7 @@ static enum tool_error find_place(
 	if (error != TOOL_OK)
 		return error;
 	path_rules_normalise(relative);
-	error = split(relative, &dir, &name);
+	error = split_path(relative, &dir, &name);
 	if (error == TOOL_OK)
 		error = root_open(root, dir, O_PATH | O_DIRECTORY, &place.parent, &dir_path);
 	if (error != TOOL_OK)
@@ -180,7 +180,7 @@ static void add_attributes(struct tree *tree, const struct walk_entry *visited,
 		file_node_attributes(node, fd, st, &tree->texts);
 }
 
-static int visit(const struct walk_entry *visited, void *context)
+static int visit_node(const struct walk_entry *visited, void *context)
 {
 	struct tree *tree = context;
 	struct files_node node;
@@ -209,7 +209,7 @@ void file_tree(const struct root *root, const struct files_ask *request, struct 
 		.root = root,
 		.recursive = request->depth != 1,
 		.max_depth = request->depth,
-		.visit = visit,
+		.visit = visit_node,
 		.context = tree,
 	};
 	struct walk_end end;

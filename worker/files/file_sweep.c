@@ -85,7 +85,7 @@ static void measure_swept(const struct walk_entry *entry, struct files_end *sum)
 	sum->count += !is_directory;
 }
 
-static int clean(const struct walk_entry *entry, void *context)
+static int clean_entry(const struct walk_entry *entry, void *context)
 {
 	(void)context;
 	if (tree_walk_is_temporary(entry->name))
@@ -101,7 +101,7 @@ static int count_swept(const struct walk_entry *entry, void *context)
 
 static int clean_and_count(const struct walk_entry *entry, void *context)
 {
-	(void)clean(entry, NULL);
+	(void)clean_entry(entry, NULL);
 	return count_swept(entry, context);
 }
 
@@ -175,7 +175,7 @@ void file_sweep(
 	if (root->layers < 0) {
 		walk_all(root->fd, clean_and_count, ret_end);
 	} else {
-		walk_all(root->fd, clean, &(struct files_end){0});
+		walk_all(root->fd, clean_entry, &(struct files_end){0});
 		count_layers(root->layers, ret_end);
 	}
 	ret_end->lines = used_us();

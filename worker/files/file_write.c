@@ -160,7 +160,7 @@ void file_write_fail_place(struct file_write *staged, enum tool_error error)
 	file_write_fail(staged, error, sentence);
 }
 
-static bool exists(const struct stat *st)
+static bool old_file_exists(const struct stat *st)
 {
 	return st->st_mode != 0;
 }
@@ -467,8 +467,8 @@ static int check_version(struct file_write *staged, const struct stat *old)
 	int r;
 
 	if (strcmp(staged->expect, FILE_WRITE_ABSENT) == 0)
-		return exists(old) ? fail_stale(staged, NULL) : 0;
-	if (!exists(old))
+		return old_file_exists(old) ? fail_stale(staged, NULL) : 0;
+	if (!old_file_exists(old))
 		return fail_stale(staged, NULL);
 	file_source_done(source);
 	source->fd = openat(staged->place.parent, staged->place.name,
@@ -494,7 +494,7 @@ int file_write_ready(struct file_write *staged, const struct stat *old)
 {
 	int r = 0;
 
-	if (exists(old))
+	if (old_file_exists(old))
 		r = file_attributes_keep(staged->fd, staged->place.parent, staged->place.name, old);
 	if (r == 0 && staged->attributes)
 		r = file_attributes_set(
@@ -513,13 +513,13 @@ static int publish(struct file_write *staged, const struct stat *old)
 {
 	int r = staged->expect[0] ? check_version(staged, old) : 0;
 
-	if (r == 0 && staged->old_fd >= 0 && !exists(old))
+	if (r == 0 && staged->old_fd >= 0 && !old_file_exists(old))
 		r = -ERROR_CHANGED;
 	if (r == 0 && !staged->prepared)
 		r = file_write_ready(staged, old);
 	if (r < 0)
 		return r;
-	if (exists(old))
+	if (old_file_exists(old))
 		return replace_by_rename(staged);
 	return staged->named ? rename_to(staged, staged->place.name)
 			     : link_to(staged, staged->place.name);
@@ -577,7 +577,7 @@ static void put_in_place(struct file_write *staged)
 	if (staged->error != TOOL_OK)
 		return;
 	staged->published = true;
-	staged->created = !exists(&old);
+	staged->created = !old_file_exists(&old);
 	if (!staged->durable)
 		return;
 	r = file_settle_directory(staged->place.parent);
@@ -613,7 +613,7 @@ static int version_there(
 	struct file_source source = FILE_SOURCE_NONE;
 	int r;
 
-	if (!exists(old)) {
+	if (!old_file_exists(old)) {
 		memcpy(version, FILE_WRITE_ABSENT, sizeof(FILE_WRITE_ABSENT));
 		return 0;
 	}

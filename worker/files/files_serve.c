@@ -449,7 +449,7 @@ static void end_body(struct open_body *body)
 	*body = (struct open_body){0};
 }
 
-static int commit(struct server *server, struct open_body *body)
+static int commit_body(struct server *server, struct open_body *body)
 {
 	/* Send the waiting answers first: fsync(2) may wait for the disk. */
 	int r = reply_flush(server->reply);
@@ -471,7 +471,7 @@ static int commit(struct server *server, struct open_body *body)
 static int complete(struct server *server, struct open_body *body)
 {
 	if (!body->held)
-		return commit(server, body);
+		return commit_body(server, body);
 	reply_next(server->reply, body->call);
 	if (body->patch)
 		body->waits = file_patch_hold(body->patch, server->reply);
@@ -492,7 +492,7 @@ static int handle_go(struct server *server, const struct channel_frame *frame)
 		return 0;
 	if (frame->payload.len > 0 || !(body->waits || body->streamed))
 		return -EBADMSG;
-	return commit(server, body);
+	return commit_body(server, body);
 }
 
 static int handle_write(struct server *server, const struct channel_frame *frame)
@@ -513,7 +513,7 @@ static int handle_write(struct server *server, const struct channel_frame *frame
 	body->held = request.held;
 	body->streamed = request.streamed;
 	if (body->streamed)
-		return file_write_has_failed(body->write) ? commit(server, body) : 0;
+		return file_write_has_failed(body->write) ? commit_body(server, body) : 0;
 	return request.size == 0 ? complete(server, body) : 0;
 }
 
@@ -576,7 +576,7 @@ static int take_streamed(struct server *server, struct open_body *body, struct t
 {
 	file_write_append(body->write, part.data, part.len);
 	if (file_write_has_failed(body->write))
-		return commit(server, body);
+		return commit_body(server, body);
 	reply_next(server->reply, body->call);
 	return reply_taken(server->reply, &(struct files_amount){.bytes = part.len});
 }

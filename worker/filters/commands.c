@@ -204,7 +204,7 @@ static int allow_sockets(scmp_filter_ctx filter)
 }
 
 /* The last part: the answer for known calls. */
-static int allow(scmp_filter_ctx filter)
+static int allow_command_calls(scmp_filter_ctx filter)
 {
 	/* What uname(2) reports and, for debuggers, the memory layout. ~0 only queries. */
 	static const unsigned personalities[] = {PER_LINUX, PER_LINUX32, UNAME26,
@@ -253,7 +253,7 @@ static int allow(scmp_filter_ctx filter)
 /* As above, and the call by which a command's shell enters its user namespace. */
 static int allow_inside(scmp_filter_ctx filter)
 {
-	int r = allow(filter);
+	int r = allow_command_calls(filter);
 
 	return r < 0 ? r
 		     : seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(setns), 2,
@@ -596,9 +596,9 @@ static int know(scmp_filter_ctx filter)
 
 /* The choices of worker/commands/command_filter.h. */
 static const struct filter_source sources[] = {
-	COMMANDS("commands_plain", refuse_command_calls, allow),
+	COMMANDS("commands_plain", refuse_command_calls, allow_command_calls),
 	COMMANDS("commands_inside", refuse_command_calls, allow_inside),
-	COMMANDS("commands_nesting", refuse_but_filters, allow),
+	COMMANDS("commands_nesting", refuse_but_filters, allow_command_calls),
 	COMMANDS("commands_inside_nesting", refuse_but_filters, allow_inside),
 };
 

@@ -51,7 +51,7 @@ static const int allowed[] = {
 };
 /* clang-format on */
 
-static int allow(scmp_filter_ctx filter)
+static int allow_files_calls(scmp_filter_ctx filter)
 {
 	static const unsigned options[] = {PR_SET_PDEATHSIG, PR_SET_NAME};
 	static const unsigned watched[] = {FILE_WATCH_DIRECTORY, FILE_WATCH_TOP};
@@ -93,7 +93,8 @@ static const struct filter_new_call new_allowed[] = {
 };
 
 static const struct filter_source sources[] = {
-	{"files_allowed", {{SCMP_ACT_KILL_PROCESS, allow, new_allowed, ARRAY_SIZE(new_allowed)}}},
+	{"files_allowed",
+		{{SCMP_ACT_KILL_PROCESS, allow_files_calls, new_allowed, ARRAY_SIZE(new_allowed)}}},
 };
 
 const struct filter_set files_filters = {"files", sources, ARRAY_SIZE(sources)};

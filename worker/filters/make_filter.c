@@ -200,7 +200,7 @@ static void go_on_after(struct program *program, size_t first)
 	}
 }
 
-static int compile(FILE *out, uint32_t processor, const struct filter_source *source)
+static int compile_filter(FILE *out, uint32_t processor, const struct filter_source *source)
 {
 	static struct program program;
 	int r = 0;
@@ -228,7 +228,7 @@ static int print_filters(FILE *out, uint32_t processor, const struct filter_set 
 	fprintf(out, "/* Made by worker/filters/make_filter.c. */\n#pragma once\n\n"
 		     "#include <linux/filter.h>\n");
 	for (size_t i = 0; r == 0 && i < set->n_sources; i++)
-		r = compile(out, processor, &set->sources[i]);
+		r = compile_filter(out, processor, &set->sources[i]);
 	return r;
 }
 

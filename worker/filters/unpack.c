@@ -44,7 +44,7 @@ static int allow_descriptors(scmp_filter_ctx filter)
 	return r;
 }
 
-static int allow(scmp_filter_ctx filter)
+static int allow_unpack_calls(scmp_filter_ctx filter)
 {
 	static const int mappings[] = {SCMP_SYS(mmap), SCMP_SYS(mprotect)};
 	int r = filter_add(filter, SCMP_ACT_ALLOW, allowed, ARRAY_SIZE(allowed));
@@ -64,7 +64,7 @@ static int allow(scmp_filter_ctx filter)
 }
 
 static const struct filter_source sources[] = {
-	{"unpack_allowed", {{SCMP_ACT_KILL_PROCESS, allow, NULL, 0}}},
+	{"unpack_allowed", {{SCMP_ACT_KILL_PROCESS, allow_unpack_calls, NULL, 0}}},
 };
 
 const struct filter_set unpack_filters = {"unpack", sources, ARRAY_SIZE(sources)};

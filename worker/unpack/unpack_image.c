@@ -117,7 +117,8 @@ static int read_json(struct image *image, const char *name, const struct descrip
 }
 
 /* Returns the member @name of an object if it is of @type. */
-static struct json_object *member(struct json_object *object, const char *name, enum json_type type)
+static struct json_object *image_member(
+	struct json_object *object, const char *name, enum json_type type)
 {
 	struct json_object *value = NULL;
 
@@ -131,7 +132,7 @@ static struct json_object *member(struct json_object *object, const char *name, 
 /* A string without a NUL, or NULL. */
 static const char *string_member(struct json_object *object, const char *name)
 {
-	struct json_object *value = member(object, name, json_type_string);
+	struct json_object *value = image_member(object, name, json_type_string);
 	const char *string = value ? json_object_get_string(value) : NULL;
 
 	return string && strlen(string) == (size_t)json_object_get_string_len(value) ? string
@@ -149,7 +150,7 @@ static int read_descriptor(
 	struct image *image, struct json_object *object, const char *where, struct descriptor *ret)
 {
 	const char *digest = string_member(object, "digest"), *digits;
-	struct json_object *size = member(object, "size", json_type_int);
+	struct json_object *size = image_member(object, "size", json_type_int);
 
 	ret->media_type = string_member(object, "mediaType");
 	if (!digest || !size || !ret->media_type || json_object_get_int64(size) < 0 ||
@@ -198,7 +199,7 @@ static bool is_manifest(const char *media_type)
 /* One that names no platform can be meant; those of signatures and the like name "unknown". */
 static bool is_for_us(struct json_object *object)
 {
-	struct json_object *platform = member(object, "platform", json_type_object);
+	struct json_object *platform = image_member(object, "platform", json_type_object);
 	const char *os = platform ? string_member(platform, "os") : NULL;
 	const char *architecture = platform ? string_member(platform, "architecture") : NULL;
 
@@ -211,7 +212,7 @@ static int find_manifest(
 {
 	_cleanup_json_ struct json_object *index = NULL;
 	int r = read_json(image, name, blob, &index);
-	struct json_object *all = r < 0 ? NULL : member(index, "manifests", json_type_array);
+	struct json_object *all = r < 0 ? NULL : image_member(index, "manifests", json_type_array);
 
 	if (r < 0)
 		return r;
@@ -303,7 +304,8 @@ static int unpack_layers(struct image *image)
 	_cleanup_json_ struct json_object *manifest = NULL;
 	const char *name = image->manifest.name;
 	int r = read_json(image, name, &image->manifest, &manifest);
-	struct json_object *layers = r < 0 ? NULL : member(manifest, "layers", json_type_array);
+	struct json_object *layers =
+		r < 0 ? NULL : image_member(manifest, "layers", json_type_array);
 
 	if (r < 0)
 		return r;

@@ -106,7 +106,7 @@ static int add_path_component(struct clean_path *path, const char *name, size_t 
 }
 
 /* Reads the path @raw, which the refusal calls @shown. */
-static int clean(
+static int clean_archive_path(
 	struct unpack_tree *tree, const char *raw, const char *shown, struct clean_path *ret)
 {
 	*ret = (struct clean_path){0};
@@ -246,7 +246,7 @@ static int make_room_for_entry(struct unpack_tree *tree, int parent, const struc
 static int begin_unpack_entry(struct unpack_tree *tree, const struct unpack_entry *entry,
 	bool directory, struct clean_path *ret_path, bool *ret_kept)
 {
-	int parent, r = clean(tree, entry->path, entry->path, ret_path);
+	int parent, r = clean_archive_path(tree, entry->path, entry->path, ret_path);
 
 	if (r == 0 && ret_path->len == 0 && !directory)
 		r = unpack_refuse(tree, UNPACK_SWAPPED, entry->path);
@@ -268,7 +268,7 @@ static int begin_unpack_entry(struct unpack_tree *tree, const struct unpack_entr
 
 /* Directories. */
 
-static int remember(
+static int remember_directory(
 	struct unpack_tree *tree, const struct clean_path *path, const struct unpack_entry *entry)
 {
 	char *kept;
@@ -308,7 +308,7 @@ int unpack_tree_directory(struct unpack_tree *tree, const struct unpack_entry *e
 	/* What is to come must find its way, whatever the mode is. */
 	if (!kept && mkdirat(parent, path.text + path.leaf, 0700) < 0)
 		return -errno;
-	return remember(tree, &path, entry);
+	return remember_directory(tree, &path, entry);
 }
 
 /* The deepest come first, and all of one path together, the last of them first. */
@@ -377,10 +377,10 @@ int unpack_tree_link(struct unpack_tree *tree, const struct unpack_entry *entry,
 	struct clean_path path, source;
 	struct stat stat_buf;
 	bool kept;
-	int r = clean(tree, target, entry->path, &source);
+	int r = clean_archive_path(tree, target, entry->path, &source);
 
 	if (r == 0)
-		r = clean(tree, entry->path, entry->path, &path);
+		r = clean_archive_path(tree, entry->path, entry->path, &path);
 	if (r < 0)
 		return r;
 	from = open_parent(tree, &source, false, entry->path);
@@ -495,7 +495,7 @@ int unpack_tree_hide(struct unpack_tree *tree, const char *raw, bool content)
 {
 	_cleanup_close_ int parent = -1;
 	struct clean_path path;
-	int r = clean(tree, raw, raw, &path);
+	int r = clean_archive_path(tree, raw, raw, &path);
 	char directory[LIMIT_PATH_BYTES];
 
 	if (r < 0)

@@ -89,13 +89,13 @@ static struct text trim_end(struct text text)
 	return text;
 }
 
-static struct text trim(struct text text)
+static struct text trim_line(struct text text)
 {
 	return trim_end(trim_start(text));
 }
 
 /* Writes the beginning of @line as a JSON string, from which a model can copy it. */
-static const char *quote(struct text line, char *buffer)
+static const char *quote_line(struct text line, char *buffer)
 {
 	static const char escapes[][2] = {{'\t', 't'}, {'\r', 'r'}, {'"', '"'}, {'\\', '\\'}};
 	size_t len = 0, used = line.len < QUOTED_BYTES ? line.len : QUOTED_BYTES;
@@ -177,7 +177,7 @@ static bool is_made_already(struct search *search)
 	const char *found = find_text(search->file, search->new_text);
 	uint64_t line;
 
-	if (!found || trim(search->new_text).len < 4)
+	if (!found || trim_line(search->new_text).len < 4)
 		return false;
 	line = edit_line_of(search->file, (size_t)(found - search->file.data));
 	name_line(search->explanation, line);
@@ -236,7 +236,7 @@ static bool has_other_line_ends(struct search *search)
 }
 
 /* Takes one level of JSON's or C's escapes away. */
-static size_t unescape(struct text text, char *copy)
+static size_t unescape_line(struct text text, char *copy)
 {
 	static const char escapes[][2] = {
 		{'n', '\n'}, {'t', '\t'}, {'r', '\r'}, {'"', '"'}, {'\'', '\''}, {'\\', '\\'}};
@@ -264,7 +264,7 @@ static bool is_escaped_twice(struct search *search)
 
 	if (!plain)
 		return false;
-	len = unescape(search->old_text, plain);
+	len = unescape_line(search->old_text, plain);
 	if (len < search->old_text.len)
 		line = line_but_for_ends(search->file, (struct text){plain, len});
 	if (line == 0)
@@ -298,13 +298,13 @@ static struct window compare_with_old_text(
 	struct window window = {.at = at, .line = line, .white_only = true};
 
 	while (old.len > 0) {
-		struct text mine = trim(take_text_line(&old)), its;
+		struct text mine = trim_line(take_text_line(&old)), its;
 
 		if (file.len == 0) {
 			window.white_only = false;
 			break;
 		}
-		its = trim(take_text_line(&file));
+		its = trim_line(take_text_line(&file));
 		if (text_equal(mine, its)) {
 			window.equal += mine.len > 0;
 			continue;
@@ -331,7 +331,7 @@ static struct text first_line(struct text old, size_t *ret_before)
 
 	*ret_before = 0;
 	while (old.len > 0) {
-		line = trim(take_text_line(&old));
+		line = trim_line(take_text_line(&old));
 		if (line.len > 0)
 			return line;
 		++*ret_before;
@@ -353,7 +353,7 @@ static struct window find_like(const struct search *search)
 	/* The window begins at the first line that is not blank; those before it do not matter. */
 	while (rest.len > 0 && first.len > 0 && tried < LIKE_LINES && compared < LIKE_BYTES) {
 		const char *at = rest.data;
-		struct text its = trim(take_text_line(&rest));
+		struct text its = trim_line(take_text_line(&rest));
 		size_t alike;
 
 		line++;
@@ -402,7 +402,7 @@ static struct later_lines later_lines(struct text old)
 
 	(void)take_text_line(&old);
 	for (size_t before = 1; old.len > 0 && before <= LATER_LINES; before++) {
-		struct text line = trim(take_text_line(&old));
+		struct text line = trim_line(take_text_line(&old));
 
 		if (line.len < LATER_BYTES)
 			continue;
@@ -426,7 +426,7 @@ static struct window find_like_later(const struct search *search)
 
 	while (rest.len > 0 && tried < LIKE_LINES && compared < LIKE_BYTES) {
 		const char *at = rest.data;
-		struct text its = trim(take_text_line(&rest));
+		struct text its = trim_line(take_text_line(&rest));
 
 		line++;
 		for (size_t i = 0; i < later.count; i++) {
@@ -478,8 +478,8 @@ static void say_difference(struct search *search, const struct window *window)
 		its = take_text_line(&rest);
 		line++;
 	}
-	quote(mine, quoted_old);
-	quote(its, quoted_file);
+	quote_line(mine, quoted_old);
+	quote_line(its, quoted_file);
 	if (!window->white_only) {
 		say(search->explanation, "different",
 			"old is not in the file; the closest lines begin at line %" PRIu64

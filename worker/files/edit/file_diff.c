@@ -106,7 +106,7 @@ static void leave_place(struct diff *diff)
 }
 
 /* Opens the directory at the first @len bytes of the path below @root. */
-static int descend(struct diff *diff, int root, size_t len)
+static int descend_layers(struct diff *diff, int root, size_t len)
 {
 	int fd = open_diff_directory(root, ".", O_PATH);
 	size_t at = 0;
@@ -137,9 +137,10 @@ static int enter_place(struct diff *diff, size_t len, enum how how)
 	leave_place(diff);
 	place->len = len;
 	for (size_t i = 0; i < SIDES; i++)
-		place->views[i] = descend(diff, diff->views[i], len);
+		place->views[i] = descend_layers(diff, diff->views[i], len);
 	for (size_t i = 0; i < diff->n_layers; i++)
-		place->layers[i] = how == BY_LAYERS ? descend(diff, diff->layers[i], len) : -ENOENT;
+		place->layers[i] =
+			how == BY_LAYERS ? descend_layers(diff, diff->layers[i], len) : -ENOENT;
 	for (size_t i = 0; i < SIDES; i++)
 		r = is_our_fault(place->views[i]) ? place->views[i] : r;
 	return r;

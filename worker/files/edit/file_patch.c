@@ -339,7 +339,7 @@ static void fail_take(struct attempt *attempt, const struct work *work, int erro
 			tool_errno_sentence(error_number));
 }
 
-static bool change(struct attempt *attempt, struct work *work)
+static bool change_file(struct attempt *attempt, struct work *work)
 {
 	if (work->staged && file_write_publish(work->staged) != TOOL_OK) {
 		fail_change(attempt, work, work->staged->error, file_write_sentence(work->staged));
@@ -385,7 +385,7 @@ static bool change_all(struct attempt *attempt)
 		if (reply_flush(attempt->reply) < 0)
 			return false;
 		attempt->n_done = i + 1;
-		if (!change(attempt, work))
+		if (!change_file(attempt, work))
 			return false;
 		patch_tell_step(attempt, i, FILES_CHANGED);
 	}

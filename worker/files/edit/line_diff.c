@@ -65,7 +65,7 @@ void diff_text_format(struct diff_text *out, const char *format, ...)
 	diff_text_put(out, (struct text){buffer, (size_t)len});
 }
 
-static int split(struct text text, struct lines *ret)
+static int split_lines(struct text text, struct lines *ret)
 {
 	while (text.len > 0) {
 		const char *newline = memchr(text.data, '\n', text.len);
@@ -89,7 +89,7 @@ static bool is_equal(const struct line *a, const struct line *b)
 }
 
 /* Leaves the equal lines at both ends out. */
-static void trim(struct comparison *comparison)
+static void trim_equal_ends(struct comparison *comparison)
 {
 	const struct lines *before = &comparison->before, *after = &comparison->after;
 	size_t first = 0, least = before->n < after->n ? before->n : after->n, last = 0;
@@ -123,7 +123,7 @@ struct reach {
 	size_t looks;
 };
 
-static int32_t *reached(const struct reach *reach, int32_t edits, int32_t diagonal)
+static int32_t *reached_place(const struct reach *reach, int32_t edits, int32_t diagonal)
 {
 	return &reach->furthest[(size_t)edits * (size_t)edits + (size_t)(diagonal + edits)];
 }
@@ -132,8 +132,8 @@ static int32_t *reached(const struct reach *reach, int32_t edits, int32_t diagon
 static bool comes_by_added(const struct reach *reach, int32_t edits, int32_t diagonal)
 {
 	return diagonal == -edits ||
-	       (diagonal != edits && *reached(reach, edits - 1, diagonal - 1) <
-					     *reached(reach, edits - 1, diagonal + 1));
+	       (diagonal != edits && *reached_place(reach, edits - 1, diagonal - 1) <
+					     *reached_place(reach, edits - 1, diagonal + 1));
 }
 
 static int32_t enter_diagonal(const struct reach *reach, int32_t edits, int32_t diagonal)
@@ -141,8 +141,8 @@ static int32_t enter_diagonal(const struct reach *reach, int32_t edits, int32_t 
 	if (edits == 0)
 		return 0;
 	return comes_by_added(reach, edits, diagonal)
-		       ? *reached(reach, edits - 1, diagonal + 1)
-		       : *reached(reach, edits - 1, diagonal - 1) + 1;
+		       ? *reached_place(reach, edits - 1, diagonal + 1)
+		       : *reached_place(reach, edits - 1, diagonal - 1) + 1;
 }
 
 /* Finds the least number of edits. Returns it, or -1 if it is not found or memory is out. */
@@ -165,7 +165,7 @@ static int32_t find_edits(const struct comparison *comparison, struct reach *rea
 				y++;
 				reach->looks++;
 			}
-			*reached(reach, edits, diagonal) = (int32_t)x;
+			*reached_place(reach, edits, diagonal) = (int32_t)x;
 			if (x >= n && y >= m)
 				return edits;
 		}
@@ -217,7 +217,7 @@ static int find_runs(struct comparison *comparison)
 	int32_t edits;
 	int r;
 
-	trim(comparison);
+	trim_equal_ends(comparison);
 	if (comparison->n_before == 0 && comparison->n_after == 0)
 		return 0;
 	edits = comparison->n_before == 0 || comparison->n_after == 0
@@ -301,8 +301,8 @@ void line_diff(struct text before, struct text after, struct diff_text *out)
 {
 	struct comparison comparison = {0};
 
-	if (split(before, &comparison.before) < 0 || split(after, &comparison.after) < 0 ||
-		find_runs(&comparison) < 0)
+	if (split_lines(before, &comparison.before) < 0 ||
+		split_lines(after, &comparison.after) < 0 || find_runs(&comparison) < 0)
 		out->failed = true;
 	else
 		put_hunks(out, &comparison);

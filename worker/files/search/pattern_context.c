@@ -18,7 +18,7 @@ struct glance {
 };
 
 /* Moves on by one character or escape. Returns false at the end. */
-static bool advance(struct glance *glance)
+static bool advance_glance(struct glance *glance)
 {
 	if (glance->at >= glance->end)
 		return false;
@@ -111,7 +111,7 @@ enum pattern_view pattern_view(struct text pattern)
 	struct glance glance = {.at = pattern.data, .end = pattern.data + pattern.len};
 	bool around = false, file = false;
 
-	while (advance(&glance)) {
+	while (advance_glance(&glance)) {
 		note_class(&glance);
 		around |= looks_around(&glance);
 		file |= asks_for_file(&glance);
@@ -132,7 +132,7 @@ bool pattern_may_cross_lines(struct text pattern)
 {
 	struct glance glance = {.at = pattern.data, .end = pattern.data + pattern.len};
 
-	while (advance(&glance)) {
+	while (advance_glance(&glance)) {
 		if (glance.escaped && !stays_in_line(glance.escaped))
 			return true;
 		if (!glance.escaped && (unsigned char)glance.c < ' ')

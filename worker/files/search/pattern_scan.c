@@ -151,7 +151,7 @@ struct scan {
 	size_t counted;
 };
 
-static int report(struct scan *scan, const struct line *line, struct span match)
+static int report_match(struct scan *scan, const struct line *line, struct span match)
 {
 	struct scan_line found;
 
@@ -241,7 +241,7 @@ static int scan_matches(struct scan *scan)
 		if (r < 0)
 			return r;
 		if (r > 0)
-			r = report(scan, &line, match);
+			r = report_match(scan, &line, match);
 		if (r != 0)
 			return r;
 		scan->at = next;
@@ -303,7 +303,7 @@ static int scan_lines(struct scan *scan)
 				    ? choose_line(scan, &line, &match, &next)
 				    : match_alone(scan, &line, &match);
 		if (r > 0)
-			r = report(scan, &line, match);
+			r = report_match(scan, &line, match);
 		if (r != 0)
 			return r;
 		scan->at = next;
@@ -387,7 +387,7 @@ static int confirm(struct scan *scan, const struct automaton *automaton, const s
 
 	if (r == -E2BIG && automaton_is_exact(automaton, text))
 		r = 1;
-	return r > 0 ? report(scan, line, match) : r;
+	return r > 0 ? report_match(scan, line, match) : r;
 }
 
 /* Scans the rest by checking the lines that the automaton finds. No match spans lines. */

@@ -74,7 +74,7 @@ static int remember_source(struct scan_pattern *compiled, struct text pattern)
 }
 
 /* *@ret_code is @pattern, to which lines end as @newline says. As scan_pattern_new. */
-static int compile(
+static int compile_scan_pattern(
 	struct text pattern, uint32_t newline, pcre2_code **ret_code, struct scan_error *ret_error)
 {
 	_cleanup_(free_compile_context) pcre2_compile_context *context =
@@ -112,7 +112,7 @@ int scan_pattern_new(
 	if (!compiled)
 		return -ENOMEM;
 	pthread_mutex_init(&compiled->mutex, NULL);
-	r = compile(pattern, PCRE2_NEWLINE_LF, &compiled->code, ret_error);
+	r = compile_scan_pattern(pattern, PCRE2_NEWLINE_LF, &compiled->code, ret_error);
 	if (r < 0)
 		return r;
 	if (remember_start(compiled, pattern) < 0 || remember_source(compiled, pattern) < 0)
@@ -163,8 +163,9 @@ const pcre2_code *scan_pattern_crlf_code(struct scan_pattern *pattern)
 	if (pattern->crlf_code)
 		return pattern->crlf_code;
 	pthread_mutex_lock(&pattern->mutex);
-	if (!pattern->crlf_code && compile((struct text){pattern->source, pattern->source_len},
-					   PCRE2_NEWLINE_ANYCRLF, &code, &error) == 0)
+	if (!pattern->crlf_code &&
+		compile_scan_pattern((struct text){pattern->source, pattern->source_len},
+			PCRE2_NEWLINE_ANYCRLF, &code, &error) == 0)
 		pattern->crlf_code = code;
 	pthread_mutex_unlock(&pattern->mutex);
 	return pattern->crlf_code;

@@ -16,7 +16,7 @@
 #define FILE_SIZE (sizeof(GITDIR) + LIMIT_PATH_BYTES + 16)
 
 /* Writes to @path where @name leads from the directory @from. */
-static enum tool_error join(struct text from, const char *name, char path[PATH_SIZE])
+static enum tool_error join_git_path(struct text from, const char *name, char path[PATH_SIZE])
 {
 	int len;
 
@@ -62,7 +62,7 @@ static enum tool_error follow_dot_git(
 	char text[FILE_SIZE];
 	const char *name;
 	struct stat st;
-	enum tool_error error = join(from, ".git", path);
+	enum tool_error error = join_git_path(from, ".git", path);
 
 	if (error == TOOL_OK)
 		error = root_open(root, text_from(path), O_RDONLY, &fd, NULL);
@@ -77,7 +77,7 @@ static enum tool_error follow_dot_git(
 	if (!S_ISREG(st.st_mode))
 		return TOOL_NOT_A_REGULAR_FILE;
 	name = read_path(fd, GITDIR, text);
-	error = name && name[0] ? join(from, name, path) : TOOL_NOT_FOUND;
+	error = name && name[0] ? join_git_path(from, name, path) : TOOL_NOT_FOUND;
 	return error == TOOL_OK ? open_git_directory(root, path, ret_own) : error;
 }
 
@@ -95,7 +95,7 @@ static enum tool_error open_common(
 
 	if (fd < 0)
 		return TOOL_OK;
-	error = join(text_from(path), read_path(fd, "", text), common);
+	error = join_git_path(text_from(path), read_path(fd, "", text), common);
 	return error == TOOL_OK ? open_git_directory(root, common, ret_common) : error;
 }
 

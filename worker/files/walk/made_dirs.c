@@ -40,7 +40,7 @@ static bool continues(const struct made_dirs *made, int dir)
 }
 
 /* Reserves memory to note @name in @dir, so that nothing can fail after mkdir(2). */
-static int prepare(struct made_dirs *made, int dir, const char *name)
+static int prepare_note(struct made_dirs *made, int dir, const char *name)
 {
 	int r;
 
@@ -62,7 +62,7 @@ static int prepare(struct made_dirs *made, int dir, const char *name)
 int made_dirs_make(struct made_dirs *made, int dir, const char *name)
 {
 	struct stat st;
-	int r = prepare(made, dir, name), fd;
+	int r = prepare_note(made, dir, name), fd;
 
 	if (r < 0)
 		return r;

@@ -34,7 +34,7 @@ static bool opens(const struct root *root, struct text path, int flags, int *ret
 	       TOOL_OK;
 }
 
-static bool exists(const struct root *root, struct text path)
+static bool path_exists(const struct root *root, struct text path)
 {
 	_cleanup_close_ int fd = -1;
 
@@ -53,7 +53,7 @@ static bool find_missing(const struct root *root, struct text path, struct split
 			return false;
 		with = (struct text){
 			path.data, (size_t)(component.data + component.len - path.data)};
-		if (!exists(root, with)) {
+		if (!path_exists(root, with)) {
 			split.missing = component;
 			*ret = split;
 			return true;
@@ -123,11 +123,11 @@ static void look_at_near_names(
 }
 
 /* Appends `did you mean "PATH"?`, or a second path to it. Returns false if @path does not exist. */
-static bool suggest(const struct root *root, struct text path, bool first, char *buffer)
+static bool suggest_path(const struct root *root, struct text path, bool first, char *buffer)
 {
 	size_t len = strlen(buffer);
 
-	if (path.len > LIMIT_NEAR_PATH_BYTES || !is_plain_name(path) || !exists(root, path))
+	if (path.len > LIMIT_NEAR_PATH_BYTES || !is_plain_name(path) || !path_exists(root, path))
 		return false;
 	if (first)
 		snprintf(buffer, NEAR_PATHS_SIZE,
@@ -152,7 +152,7 @@ static bool suggest_near(const struct root *root, const struct split *split, cha
 			(int)split->rest.len, split->rest.data);
 
 		if (len > 0 && (size_t)len < sizeof(path) &&
-			suggest(root, text_from(path), !found, buffer))
+			suggest_path(root, text_from(path), !found, buffer))
 			found = true;
 	}
 	return found;
@@ -167,7 +167,7 @@ static bool suggest_inside(const struct root *root, const struct split *split, c
 		own = name;
 	if (split->there.len > 0 || rest.len < 2 || !text_equal(split->missing, own))
 		return false;
-	return suggest(root, (struct text){rest.data + 1, rest.len - 1}, true, buffer);
+	return suggest_path(root, (struct text){rest.data + 1, rest.len - 1}, true, buffer);
 }
 
 const char *near_paths_sentence(

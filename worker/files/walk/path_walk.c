@@ -13,7 +13,7 @@ static const char *rest_of(const struct path_walk *walk)
 	return walk->pending + walk->at;
 }
 
-static void pop(struct path_walk *walk)
+static void pop_directory(struct path_walk *walk)
 {
 	close_fd(&walk->dirs[walk->depth--]);
 	walk->resolved[walk->ends[walk->depth]] = '\0';
@@ -82,7 +82,7 @@ static enum tool_error follow_link(struct path_walk *walk, int fd)
 		if (!path)
 			return TOOL_SYMLINK_OUTSIDE_WORKSPACE;
 		while (walk->depth > 0)
-			pop(walk);
+			pop_directory(walk);
 	}
 	len = strlen(path);
 	if (len > walk->at)
@@ -153,7 +153,7 @@ static enum tool_error enter_walk_component(struct path_walk *walk, struct text 
 }
 
 /* Returns the next component of the path; empty at its end. */
-static struct text next(struct path_walk *walk, bool *ret_from_argument)
+static struct text next_walk_component(struct path_walk *walk, bool *ret_from_argument)
 {
 	struct text rest = text_from(rest_of(walk));
 	struct text component = path_rules_next(&rest);
@@ -172,7 +172,7 @@ static enum tool_error step_path_walk(
 		return enter_walk_component(walk, component);
 	if (walk->depth == 0)
 		return from_argument ? TOOL_PATH_OUTSIDE_WORKSPACE : TOOL_SYMLINK_OUTSIDE_WORKSPACE;
-	pop(walk);
+	pop_directory(walk);
 	return TOOL_OK;
 }
 
@@ -200,7 +200,7 @@ enum tool_error path_walk(int root, struct text visible, const char *relative,
 
 	while (error == TOOL_OK && !walk->at_leaf) {
 		bool from_argument;
-		struct text component = next(walk, &from_argument);
+		struct text component = next_walk_component(walk, &from_argument);
 
 		if (component.len == 0)
 			break;
@@ -213,5 +213,5 @@ void path_walk_done(struct path_walk *walk)
 {
 	close_fd(&walk->leaf);
 	while (walk->depth > 0)
-		pop(walk);
+		pop_directory(walk);
 }

@@ -344,7 +344,7 @@ static bool set_path(
 }
 
 /* Enters the directory @name, if possible. */
-static int descend(
+static int descend_tree(
 	struct walker *walker, int dirfd, const char *name, size_t path_len, bool left_out)
 {
 	int fd = openat(dirfd, name, O_RDONLY | DIRECTORY_FLAGS);
@@ -418,7 +418,7 @@ static int visit_next(struct walker *walker)
 	if (r != 0 || visited.type != DT_DIR || !walk->recursive ||
 		visited.depth == walk->max_depth)
 		return r;
-	return descend(walker, level->fd, name, path_len, left_out);
+	return descend_tree(walker, level->fd, name, path_len, left_out);
 }
 
 static int walk_from(struct walker *walker, int fd, struct text path)

@@ -83,7 +83,7 @@ static int encode(const char *path, char ret[NAME_MAX + 1])
 }
 
 /* The reverse of encode(). @ret is at least as large as the name. */
-static void decode(const char *name, char *ret)
+static void decode_home_name(const char *name, char *ret)
 {
 	for (; *name; name++) {
 		bool escaped = *name == '%' && name[1] && name[2];
@@ -231,7 +231,7 @@ static pid_t start_home_cleaner(struct job *job)
 				 : sweep_measure(&homes->sweeps, fd, max_bytes);
 }
 
-static bool again(struct job *job, int status)
+static bool clear_home_again(struct job *job, int status)
 {
 	struct cell_homes *homes = job->queue->owner;
 
@@ -267,8 +267,8 @@ static void home_job_ended(struct job *job, int result)
 	}
 }
 
-static const struct job_kind sweeping = {
-	SWEEP_BOUNDS, .start = start_home_cleaner, .again = again, .ended = home_job_ended};
+static const struct job_kind sweeping = {SWEEP_BOUNDS, .start = start_home_cleaner,
+	.again = clear_home_again, .ended = home_job_ended};
 
 void cell_homes_init(struct cell_homes *homes, struct jobs *jobs, int managed)
 {
@@ -345,7 +345,7 @@ static void look_for_directory(
 		return;
 	}
 	*look = (struct directory_look){homes, *of};
-	decode(of->name, path);
+	decode_home_name(of->name, path);
 	if (path_resolvers_ask(resolvers,
 		    &(struct look_request){.kind = LOOK_UP,
 			    .fd = everything,
@@ -515,7 +515,7 @@ static int open_home(struct cell_homes *homes, int tenant, const struct home_nam
 }
 
 /* Commands may have changed the mode. The time is that of the last opening. */
-static int prepare(int fd, struct cell_id id)
+static int prepare_home(int fd, struct cell_id id)
 {
 	char link[64];
 
@@ -539,7 +539,7 @@ static int take_cell_home(struct cell_homes *homes, const struct home_name *of, 
 	fd = open_home(homes, tenant, of, id, max, ret_reason);
 	if (fd < 0)
 		return fd;
-	r = prepare(fd, id);
+	r = prepare_home(fd, id);
 	return r < 0 ? r : mount_clone(fd, "", 0, ret_tree);
 }
 

@@ -250,7 +250,7 @@ static int check_empty(int root)
 	return r;
 }
 
-static int assign(struct cell_ids *ids, int root, struct id_span span, struct cell_id *ret,
+static int assign_id(struct cell_ids *ids, int root, struct id_span span, struct cell_id *ret,
 	const char **ret_reason)
 {
 	uid_t uid;
@@ -301,7 +301,7 @@ int cell_ids_choose(struct cell_ids *ids, int root, const struct stat *root_stat
 		return 0;
 	}
 	if (is_managed && uid == 0)
-		return assign(ids, root, span, ret, ret_reason);
+		return assign_id(ids, root, span, ret, ret_reason);
 	*ret_reason = NULL;
 	if (!is_of_range(ids, uid))
 		*ret_reason = "the directory does not belong to an id of the range";

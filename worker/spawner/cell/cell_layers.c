@@ -113,7 +113,7 @@ static bool is_unmade(const struct cell *cell, int layer)
 }
 
 /* Checks the layers, and makes the highest if it is new. */
-static int prepare(struct cell *cell, int layers, const struct stat *base)
+static int prepare_layer(struct cell *cell, int layers, const struct stat *base)
 {
 	const struct layer_stack *stack = &cell->request->layers;
 	struct stat stat_buf = *base;
@@ -276,7 +276,7 @@ int cell_layers_mount(struct cell *cell)
 	if (r == 0 && cell->request->layers.template[0])
 		r = open_base(cell, &template, &base, &used);
 	if (r == 0)
-		r = prepare(cell, layers, &base);
+		r = prepare_layer(cell, layers, &base);
 	live = calloc(1, sizeof(*live));
 	if (r == 0)
 		r = live ? start_mounter(cell, layers, template, &live->mounter) : -ENOMEM;

@@ -429,7 +429,7 @@ static int make_sockets(struct cell *cell)
 	return 0;
 }
 
-static int remember(struct cell *cell)
+static int remember_cell(struct cell *cell)
 {
 	return cell_spares_add(cell->maker->spares, cell);
 }
@@ -444,7 +444,7 @@ int cell_prepare(const struct cell_maker *maker, uint64_t number,
 		{"make sockets", make_sockets},
 		{"make a cgroup", make_cgroup},
 		{"start cloister-worker", cell_start_both},
-		{"remember the cell", remember},
+		{"remember the cell", remember_cell},
 	};
 	struct cell cell = new_cell(maker, request, fds, NULL);
 	int r;

@@ -377,7 +377,7 @@ static int start_taker(struct cell_private *tmpfs)
 }
 
 /* The taker has passed on the mount, or has found none. It is on no list. */
-static void taken(struct cell_privates *privates, struct cell_private *tmpfs)
+static void have_taken(struct cell_privates *privates, struct cell_private *tmpfs)
 {
 	int *fds = tmpfs->fds, fd = take_mount(fds[SOCKET]);
 
@@ -422,7 +422,7 @@ void cell_privates_reaped(struct cell_privates *privates, pid_t pid)
 	tmpfs = find_process(&privates->looked_at, pid);
 	if (tmpfs) {
 		LIST_REMOVE(tmpfs, entry);
-		taken(privates, tmpfs);
+		have_taken(privates, tmpfs);
 	}
 }
 
@@ -437,7 +437,7 @@ static bool await_taker(struct cell_privates *privates, struct cell_private *tmp
 
 	if (poll(&poll_fd, 1, tmpfs->is_awaited ? 0 : LIMIT_PRIVATE_AWAIT_MS) > 0) {
 		LIST_REMOVE(tmpfs, entry);
-		taken(privates, tmpfs);
+		have_taken(privates, tmpfs);
 		return false;
 	}
 	tmpfs->is_awaited = true;

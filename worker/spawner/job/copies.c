@@ -139,7 +139,7 @@ static void copy_job_ended(struct job *job, int result)
 	copies->tell(copies->context, number, result);
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t smaller_bound(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -155,10 +155,10 @@ static int look_at_disk(const struct job *job)
 	if (fstatfs(((const struct copy *)job)->target, &found) < 0)
 		return 0;
 	return (uint64_t)found.f_bavail * (uint64_t)found.f_frsize <
-				       smaller(LIMIT_UNPACK_FREE_BYTES,
+				       smaller_bound(LIMIT_UNPACK_FREE_BYTES,
 					       (uint64_t)found.f_blocks * (uint64_t)found.f_frsize /
 						       LIMIT_UNPACK_FREE_PART) ||
-			       found.f_ffree < smaller(LIMIT_UNPACK_FREE_FILES,
+			       found.f_ffree < smaller_bound(LIMIT_UNPACK_FREE_FILES,
 						       found.f_files / LIMIT_UNPACK_FREE_PART)
 		       ? -ENOSPC
 		       : 0;

@@ -72,7 +72,7 @@ static int find_owner(void *context)
 }
 
 /* Leftover processes of the cell may exchange names, and the host's files are visible here. */
-static int clear(void *context)
+static int clear_in_cleaner(void *context)
 {
 	_cleanup_close_ int own_fds = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const struct cleaner *cleaner = context;
@@ -114,7 +114,7 @@ static const struct setup_step clear_steps[] = {
 static const struct forked_kind measurer = {
 	"cloister-sweep", measure_steps, ARRAY_SIZE(measure_steps), measure_home};
 static const struct forked_kind clearer = {
-	"cloister-sweep", clear_steps, ARRAY_SIZE(clear_steps), clear};
+	"cloister-sweep", clear_steps, ARRAY_SIZE(clear_steps), clear_in_cleaner};
 
 /* The spawner. */
 
@@ -141,7 +141,7 @@ bool sweep_hurries(const struct sweep_queue *queue)
 	       queue->jobs.turns.n_waiting + queue->jobs.turns.n_running > LIMIT_SWEEP_IDLE;
 }
 
-static pid_t sweep(
+static pid_t start_cleaner(
 	const struct sweep_queue *queue, const struct forked_kind *kind, int fd, uint64_t max_bytes)
 {
 	struct cleaner cleaner = {.forked = {.kept = {fd}, .n_kept = 1},
@@ -154,10 +154,10 @@ static pid_t sweep(
 
 pid_t sweep_measure(const struct sweep_queue *queue, int fd, uint64_t max_bytes)
 {
-	return sweep(queue, &measurer, fd, max_bytes);
+	return start_cleaner(queue, &measurer, fd, max_bytes);
 }
 
 pid_t sweep_clear(const struct sweep_queue *queue, int fd)
 {
-	return sweep(queue, &clearer, fd, 0);
+	return start_cleaner(queue, &clearer, fd, 0);
 }

@@ -37,7 +37,7 @@ static int open_dropped_directory(int parent, const char *name, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-static bool begins(const char *name, const char *with)
+static bool name_begins(const char *name, const char *with)
 {
 	return strncmp(name, with, strlen(with)) == 0;
 }
@@ -45,7 +45,7 @@ static bool begins(const char *name, const char *with)
 /* Whether all that the directory has is one tree, of a workspace or template. */
 static bool is_tree(const char *name)
 {
-	return begins(name, TREE_UNFINISHED) || begins(name, TREE_REMOVED);
+	return name_begins(name, TREE_UNFINISHED) || name_begins(name, TREE_REMOVED);
 }
 
 /* Whether @path is that of a tree, ".dropped-X" or ".layers-NAME/.dropped-X". */
@@ -55,8 +55,8 @@ static bool is_dropped(const char *path)
 
 	if (!slash && is_tree(path))
 		return true;
-	return begins(name, LAYERS_DROPPED) && !strchr(name, '/') &&
-	       (!slash || begins(path, LAYERS_PREFIX));
+	return name_begins(name, LAYERS_DROPPED) && !strchr(name, '/') &&
+	       (!slash || name_begins(path, LAYERS_PREFIX));
 }
 
 /* Opens the directory that has the dropped one, whose name is stored. */
@@ -113,7 +113,7 @@ static bool is_dots(const char *name)
  * starts a home cleaner. @levels: how deep a layer may lie in it. Returns 0 if all is removed, the
  * pid of the home cleaner, or -errno.
  */
-static pid_t clear(struct layer_drop *drop, int parent, const char *name, unsigned levels)
+static pid_t clear_dropped(struct layer_drop *drop, int parent, const char *name, unsigned levels)
 {
 	const struct dirent *entry;
 	DIR *directory;
@@ -128,7 +128,7 @@ static pid_t clear(struct layer_drop *drop, int parent, const char *name, unsign
 		return -ENOTEMPTY;
 	while (r == 0 && (entry = readdir(directory)))
 		if (!is_dots(entry->d_name))
-			r = clear(drop, dirfd(directory), entry->d_name, levels - 1);
+			r = clear_dropped(drop, dirfd(directory), entry->d_name, levels - 1);
 	closedir(directory);
 	if (r == 0 && unlinkat(parent, name, AT_REMOVEDIR) < 0)
 		r = -errno;
@@ -150,11 +150,11 @@ static pid_t start_layer_drop(struct job *job)
 	const char *name;
 	_cleanup_close_ int parent = open_parent(drops_of(job), drop, &name);
 
-	return parent < 0 ? 0 : clear(drop, parent, name, 2);
+	return parent < 0 ? 0 : clear_dropped(drop, parent, name, 2);
 }
 
 /* Whether the next part is cleared, or what is left of this one. */
-static bool again(struct job *job, int status)
+static bool clear_layer_again(struct job *job, int status)
 {
 	struct layer_drop *drop = (struct layer_drop *)job;
 
@@ -170,13 +170,13 @@ static void layer_drop_ended(struct job *job, int result)
 
 	if (result < 0)
 		log_kept(drop);
-	if (drops->cleared && begins(drop->path, TREE_REMOVED))
+	if (drops->cleared && name_begins(drop->path, TREE_REMOVED))
 		drops->cleared(drops->context, drop->tenant, drop->path, result);
 	free(drop);
 }
 
-static const struct job_kind dropping = {
-	SWEEP_BOUNDS, .start = start_layer_drop, .again = again, .ended = layer_drop_ended};
+static const struct job_kind dropping = {SWEEP_BOUNDS, .start = start_layer_drop,
+	.again = clear_layer_again, .ended = layer_drop_ended};
 
 void layer_drops_init(struct layer_drops *drops, struct jobs *jobs, int managed)
 {
@@ -220,7 +220,7 @@ static void find_in_layers(
 	const struct dirent *entry;
 
 	while (directory && (entry = readdir(directory))) {
-		if (!begins(entry->d_name, LAYERS_DROPPED))
+		if (!name_begins(entry->d_name, LAYERS_DROPPED))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", layers, entry->d_name);
 		layer_drops_add(drops, tenant_name, path);
@@ -235,11 +235,12 @@ static void find_in_tenant(struct layer_drops *drops, const char *tenant, const 
 	const struct dirent *entry;
 
 	while (directory && (entry = readdir(directory)))
-		if (begins(entry->d_name, LAYERS_DROPPED) || begins(entry->d_name, TREE_REMOVED) ||
-			(begins(entry->d_name, TREE_UNFINISHED) &&
-				!(spared && begins(entry->d_name, spared))))
+		if (name_begins(entry->d_name, LAYERS_DROPPED) ||
+			name_begins(entry->d_name, TREE_REMOVED) ||
+			(name_begins(entry->d_name, TREE_UNFINISHED) &&
+				!(spared && name_begins(entry->d_name, spared))))
 			layer_drops_add(drops, tenant, entry->d_name);
-		else if (begins(entry->d_name, LAYERS_PREFIX))
+		else if (name_begins(entry->d_name, LAYERS_PREFIX))
 			find_in_layers(drops, dirfd(directory), tenant, entry->d_name);
 	if (directory)
 		closedir(directory);

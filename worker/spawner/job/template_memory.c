@@ -49,7 +49,7 @@ struct memory_template {
 };
 
 /* What those of @tenant take, or with NULL all. */
-static uint64_t taken(const struct template_memory *memory, const char *tenant)
+static uint64_t memory_taken(const struct template_memory *memory, const char *tenant)
 {
 	const struct memory_template *template;
 	uint64_t bytes = 0;
@@ -64,7 +64,7 @@ static uint64_t taken(const struct template_memory *memory, const char *tenant)
 static struct budget budget_of(const struct template_memory *memory, const char *tenant)
 {
 	const struct policy_templates allowed = policy_templates(memory->policy, tenant);
-	struct budget budget = {.held = taken(memory, NULL)};
+	struct budget budget = {.held = memory_taken(memory, NULL)};
 
 	budget_set(&budget, allowed.host_bytes, allowed.tenants, allowed.bytes);
 	return budget;
@@ -75,7 +75,7 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
 	return used < limit ? limit - used : 0;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t smaller_bytes(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
@@ -86,22 +86,23 @@ static uint64_t most(const struct template_memory *memory, const char *tenant)
 	struct budget budget = budget_of(memory, tenant);
 
 	budget.held = 0;
-	return smaller(budget_left(&budget, 0), policy_templates(memory->policy, tenant).bytes);
+	return smaller_bytes(
+		budget_left(&budget, 0), policy_templates(memory->policy, tenant).bytes);
 }
 
 /* Whether the tenant's own bound leaves less than @bytes. */
 static bool is_own_bound(const struct template_memory *memory, const char *tenant, uint64_t bytes)
 {
-	return left_of(policy_templates(memory->policy, tenant).bytes, taken(memory, tenant)) <
-	       bytes;
+	return left_of(policy_templates(memory->policy, tenant).bytes,
+		       memory_taken(memory, tenant)) < bytes;
 }
 
 static uint64_t room(const struct template_memory *memory, const char *tenant)
 {
 	const struct budget budget = budget_of(memory, tenant);
-	const uint64_t own = taken(memory, tenant);
+	const uint64_t own = memory_taken(memory, tenant);
 
-	return smaller(budget_left(&budget, own),
+	return smaller_bytes(budget_left(&budget, own),
 		left_of(policy_templates(memory->policy, tenant).bytes, own));
 }
 
@@ -110,7 +111,8 @@ static bool is_too_much(const struct template_memory *memory, const char *tenant
 {
 	struct policy_templates allowed = policy_templates(memory->policy, tenant);
 
-	return taken(memory, NULL) > allowed.host_bytes || taken(memory, tenant) > allowed.bytes;
+	return memory_taken(memory, NULL) > allowed.host_bytes ||
+	       memory_taken(memory, tenant) > allowed.bytes;
 }
 
 static bool is_same_template(const struct stat *a, const struct stat *b)
@@ -161,7 +163,7 @@ static void drop_memory_template(struct template_memory *memory, struct memory_t
 	TAILQ_REMOVE(&memory->list, template, entry);
 	if (template->state == READY)
 		memory->tell(memory->context, template->tenant, "", 0, 0,
-			taken(memory, template->tenant));
+			memory_taken(memory, template->tenant));
 	free(template);
 }
 
@@ -278,7 +280,7 @@ static void fail_memory_template(
 
 	template->bytes = 0;
 	memory->tell(memory->context, template->tenant, template->name, r, us,
-		taken(memory, template->tenant));
+		memory_taken(memory, template->tenant));
 	answer_waits(memory, template, r, step);
 	template->state = WAITS;
 	drop_memory_template(memory, template);
@@ -455,7 +457,7 @@ static bool may_grow(const struct template_memory *memory, struct memory_templat
 }
 
 /* Whether the load that has ended is made again. */
-static bool again(struct job *job, int status)
+static bool load_template_again(struct job *job, int status)
 {
 	struct template_memory *memory = job->queue->owner;
 	struct memory_template *template = (struct memory_template *)job;
@@ -490,7 +492,8 @@ static void memory_template_ended(struct job *job, int r)
 	}
 	template->state = READY;
 	memory->tell(memory->context, template->tenant, template->name, 0,
-		(monotonic_ms() - template->began_ms) * 1000, taken(memory, template->tenant));
+		(monotonic_ms() - template->began_ms) * 1000,
+		memory_taken(memory, template->tenant));
 	answer_waits(memory, template, 0, "");
 }
 
@@ -499,7 +502,7 @@ static const struct job_kind loading = {.at_once = LIMIT_TEMPLATE_LOADS,
 	.late_ms = LIMIT_COPY_LATE_MS,
 	.end_ms = LIMIT_COPY_MS,
 	.start = start_memory_template,
-	.again = again,
+	.again = load_template_again,
 	.ended = memory_template_ended};
 
 void template_memory_init(struct template_memory *memory, struct jobs *jobs,
@@ -571,8 +574,8 @@ void template_memory_tidy(struct template_memory *memory, const char *tenant)
 		if (template->stale || template->state != READY)
 			continue;
 		if (!tenant) {
-			if (template->cells == 0 &&
-				most(memory, template->tenant) < taken(memory, template->tenant))
+			if (template->cells == 0 && most(memory, template->tenant) <
+							    memory_taken(memory, template->tenant))
 				give_up_memory_template(memory, template);
 			continue;
 		}
