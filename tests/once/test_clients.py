@@ -161,7 +161,7 @@ def test_words():
     page = manual.text(PROTOCOL)
     for name, words in DESCRIPTION["words"].items():
         for word in words:
-            assert re.search(rf"^\.(Qq|It Cm|Cm) {re.escape(word)}\b", page, re.M), f"{WHERE}, {name}: {word}"
+            assert re.search(rf"^\.(?:It )?(?:Qq|Cm) (?:\w+ , (?:Qq )?)*{re.escape(word)}\b", page, re.M), f"{WHERE}, {name}: {word}"
     types = re.findall(r'\[FILES_TYPE_\w+\] = "(\w+)"', source("supervisor/call/result/observation_json.c"))
     agree(DESCRIPTION["words"]["EntryType"], types, WHERE, "types of entries")
 
@@ -170,7 +170,7 @@ def test_results():
     """Results without a schema: the manual page must name each member."""
     for name, section in (("Workspace", "workspace.open"), ("ListedWorkspace", "workspace.list"),
                           ("CancelResult", "tool.cancel"), ("InputResult", "tool.input"), ("ToolList", "tools.list")):
-        shown = set(re.findall(r"^\.(?:It )?Va (\w+)", manual.part(PROTOCOL, "METHODS", section), re.M))
+        shown = manual.words(manual.part(PROTOCOL, "METHODS", section), "Va")
         assert set(DESCRIPTION["types"][name]["fields"]) <= shown, name
     opened = re.findall(r"^\.It Va (\w+)", manual.part(PROTOCOL, "METHODS", "workspace.open"), re.M)
     agree(DESCRIPTION["types"]["Workspace"]["fields"], opened, WHERE, "members of workspace.open's result")

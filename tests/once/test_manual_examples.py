@@ -14,7 +14,7 @@ import procfs
 from cloister_client import acting_as
 from daemon import environment, user_mode_only
 
-PROTOCOL = "cloister-protocol.7"
+PROTOCOL, CONTROL = "cloister-protocol.7", "cloister-control.7"
 pytestmark = user_mode_only
 
 
@@ -190,7 +190,7 @@ def members(value):
 
 
 def named(subsection):
-    return manual.words(manual.part(PROTOCOL, "CONTROL METHODS", subsection), "Va")
+    return manual.words(manual.part(CONTROL, "CONTROL METHODS", subsection), "Va")
 
 
 def test_results_of_the_control_methods(service):
@@ -208,11 +208,11 @@ def test_results_of_the_control_methods(service):
             if method == "status":
                 states = set(result["workspaces"])
                 result["workspaces"] = {}
-                assert states <= manual.words(manual.part(PROTOCOL, "CONTROL METHODS", "status"), "Cm")
+                assert states <= manual.words(manual.part(CONTROL, "CONTROL METHODS", "status"), "Cm")
             documented = named("drain" if method == "resume" else method)
             came = members(result)
-            assert came <= documented, f"man/{PROTOCOL}, {method}, does not name {came - documented}"
-            assert documented - at_times <= came, f"man/{PROTOCOL}, {method}, names {documented - came}"
+            assert came <= documented, f"man/{CONTROL}, {method}, does not name {came - documented}"
+            assert documented - at_times <= came, f"man/{CONTROL}, {method}, names {documented - came}"
         shown = control.call("show", {"workspace": "build"})
         assert set(shown) == named("show")
         assert members(shown) <= named("show") | named("commands") | named("workspaces")
@@ -228,7 +228,7 @@ def test_events(service):
         client.fail("read_file", path="none")
         events = [control.receive()["params"] for _ in range(4)]
     assert {event["event"] for event in events} == {"call_begin", "call_end"}
-    page = manual.part(PROTOCOL, "CONTROL METHODS", "events")
+    page = manual.part(CONTROL, "CONTROL METHODS", "events")
     assert {"call_begin", "call_end"} <= manual.words(page, "Cm")
     assert members(events) <= manual.words(page, "Va"), members(events) - manual.words(page, "Va")
 
@@ -255,7 +255,7 @@ def test_audit_log(area, service):
     log = daemon.state / "audit" / "audit.log"
     assert procfs.eventually(lambda: b"admin.act" in log.read_bytes())
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    page = manual.part(PROTOCOL, "AUDIT LOG")
+    page = manual.part(CONTROL, "AUDIT LOG")
     names = manual.words(page, "Cm", True)
     assert len({line["event"] for line in lines} & names) >= 9
     assert {line["event"] for line in lines} <= names
@@ -263,7 +263,7 @@ def test_audit_log(area, service):
     assert came <= manual.words(page, "Va"), came - manual.words(page, "Va")
     code = "".join(path.read_text() for path in manual.ROOT.glob("supervisor/**/*.c"))
     for name in names:
-        assert re.search(rf'["\\"]{re.escape(name)}\b', code), f"man/{PROTOCOL}, AUDIT LOG: {name}"
+        assert re.search(rf'["\\"]{re.escape(name)}\b', code), f"man/{CONTROL}, AUDIT LOG: {name}"
 
 
 def test_metrics(service):

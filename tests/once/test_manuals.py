@@ -2,6 +2,7 @@
 """The manual pages against the programs and their tables: each option, key, method and code is described, and nothing
 else is. tests/lib/manual.py reads the pages, tests/lib/print_tables.c the tables."""
 
+import fnmatch
 import json
 import re
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 import manual
 from manual import ROOT, agree
 
-PROTOCOL, SECURITY, CONFIG = "cloister-protocol.7", "cloister-security.7", "cloister.conf.5"
+PROTOCOL, CONTROL, SECURITY, CONFIG = "cloister-protocol.7", "cloister-control.7", "cloister-security.7", "cloister.conf.5"
 PROGRAMS = {"cloister": "cloister.1", "cloisterctl": "cloisterctl.1", "cloisterd": "cloisterd.8"}
 
 
@@ -195,31 +196,50 @@ def test_the_example_s_defaults(tables):
 # The protocol
 
 
-def methods(section):
-    return dict(manual.subsections(PROTOCOL, section))
+def methods(page, section):
+    return dict(manual.subsections(page, section))
+
+
+def shared_parameters(names):
+    """Returns {method: the parameters that the list before the first method gives it}, for methods of these names."""
+    items = re.findall(r"^\.It (.*)\n((?:(?!\.It |\.El).*\n)+)", manual.part(PROTOCOL, "METHODS").split("\n.Ss ")[0], re.M)
+    shared = {name: set() for name in names}
+    for head, text in items:
+        taken, _, left_out = text.partition("Methods:\n")[2].partition("except\n")
+        patterns = manual.words(taken, "Li")
+        assert patterns, f"man/{PROTOCOL}, METHODS: {head}"
+        for pattern in patterns | manual.words(left_out, "Li"):
+            assert fnmatch.filter(names, pattern), f"man/{PROTOCOL}, METHODS: there is no method {pattern}"
+        for name in names:
+            if any(fnmatch.fnmatch(name, pattern) for pattern in patterns) and name not in manual.words(left_out, "Li"):
+                shared[name] |= manual.words(f".It {head}", "Cm")
+    return shared
 
 
 def test_methods(tables):
-    mcp = methods("MCP")
+    mcp = methods(PROTOCOL, "MCP")
     assert mcp.pop("notifications/progress")  # the only message that the server sends on its own
-    agree(set(methods("METHODS")) | set(mcp), tables["agent_methods"], f"man/{PROTOCOL}", "methods")
-    control = list(methods("CONTROL METHODS"))
-    agree(control, tables["control_methods"], f"man/{PROTOCOL}, CONTROL METHODS,", "methods")
-    assert "may use the first twelve" in manual.part(PROTOCOL, "CONTROL METHODS").replace("\n", " ")
+    agree(set(methods(PROTOCOL, "METHODS")) | set(mcp), tables["agent_methods"], f"man/{PROTOCOL}", "methods")
+    control = list(methods(CONTROL, "CONTROL METHODS"))
+    agree(control, tables["control_methods"], f"man/{CONTROL}, CONTROL METHODS,", "methods")
+    assert "may use the first twelve" in manual.part(CONTROL, "CONTROL METHODS").replace("\n", " ")
     assert [tables["control_methods"][name]["admin"] for name in control] == \
         [False] * 12 + [True] * (len(control) - 12)
 
 
-@pytest.mark.parametrize("section, table", [("METHODS", "agent_methods"), ("CONTROL METHODS", "control_methods")])
-def test_parameters(tables, section, table):
-    for name, description in methods(section).items():
+@pytest.mark.parametrize("page, section, table", [(PROTOCOL, "METHODS", "agent_methods"),
+                                                  (CONTROL, "CONTROL METHODS", "control_methods")])
+def test_parameters(tables, page, section, table):
+    described = methods(page, section)
+    shared = shared_parameters(described) if page == PROTOCOL else {}
+    for name, description in described.items():
         method = tables[table][name]
         params = method["params"]
         if name == "tool.call":
             known = re.search(r"check_members.*?known\[\] = \{(.*?)\}", source("supervisor/call/request/call_request.c"), re.S)
             params = re.findall(r'"(\w+)"', known[1])
-        before_result = re.split(r"^(?:The result has|An empty result)\b", description, flags=re.M)[0]
-        agree(manual.words(before_result, "Cm", True), params, f"man/{PROTOCOL}, {name},", "parameters")
+        before_result = re.split(r"^(?:The result has|Result[:,])", description, flags=re.M)[0]
+        agree(manual.words(before_result, "Cm", True) | shared.get(name, set()), params, f"man/{page}, {name},", "parameters")
 
 
 def test_call_options():
@@ -243,7 +263,7 @@ def test_documented_call_options_exist(client, workspace):
 def test_tools(tables):
     for tool in tables["tools"]:
         name, source_text = tool["name"], manual.part(PROTOCOL, "TOOLS", tool["name"])
-        arguments, _, output = source_text.partition("The output has:")
+        arguments, _, output = source_text.partition("\nOutput:")
         properties = tool["inputSchema"]["properties"]
         agree(manual.words(arguments, "Cm", True), properties, f"man/{PROTOCOL}, {name},", "arguments")
         fields = tool["outputSchema"]["properties"]["output"]["properties"]
@@ -272,7 +292,7 @@ def test_error_codes(tables):
     agree(page, tables["errors"], f"man/{PROTOCOL}, ERROR CODES,", "codes")
     for name in manual.PAGES:  # other pages may name only codes of this list
         used = manual.words(manual.text(name), "Er") - {"EINVAL", "ENOMEM"}
-        if name in (*PROGRAMS.values(), PROTOCOL, SECURITY, CONFIG):
+        if name in (*PROGRAMS.values(), PROTOCOL, CONTROL, SECURITY, CONFIG):
             assert used <= page, f"man/{name}: {used - page}"
 
 
@@ -284,24 +304,26 @@ def test_jsonrpc_codes():
 
 
 def test_why_a_command_ended(tables):
-    output = manual.part(PROTOCOL, "TOOLS", "run_command").partition("The output has:")[2]
+    output = manual.part(PROTOCOL, "TOOLS", "run_command").partition("\nOutput:")[2]
     agree(manual.words(output, "Cm", True), tables["ended_by"], f"man/{PROTOCOL}, ended_by,", "causes")
 
 
 def test_notifications():
     sent = set(re.findall(r'jsonrpc_notification_begin\(\s*&?\w+,\s*"([\w./]+)"', source("supervisor/**/*.c")))
     page = {name for name, _ in manual.subsections(PROTOCOL, "NOTIFICATIONS")} | \
-        {name for name in methods("MCP") if name == "notifications/progress"} | \
-        manual.words(manual.part(PROTOCOL, "CONTROL METHODS", "events"), "Cm") & {"event"}
+        {name for name in methods(PROTOCOL, "MCP") if name == "notifications/progress"} | \
+        manual.words(manual.part(CONTROL, "CONTROL METHODS", "events"), "Cm") & {"event"}
     agree(page, sent, f"man/{PROTOCOL}", "notifications")
 
 
 def test_limits():
-    """A comment before each limit in the page names its constant in common/limits.h."""
+    """A comment before each limit in the list, and before some in the text, names its constant in common/limits.h."""
     units = {"KiB": 1 << 10, "MiB": 1 << 20}
-    rows = re.findall(r'^\.\\" (LIMIT_\w+)\n\.It (\d+)(?: (.iB))?', manual.part(PROTOCOL, "THE WIRE", "Limits"), re.M)
-    items = re.findall(r"^\.It ", manual.part(PROTOCOL, "THE WIRE", "Limits"), re.M)
-    assert len(rows) == len(items) > 10, f"man/{PROTOCOL}, Limits: a limit is not named"
+    page = manual.text(PROTOCOL)
+    rows = re.findall(r'^\.\\" (LIMIT_\w+)\n(?:\.It )?(\d+)(?: (.iB))?', page, re.M)
+    assert len(rows) == page.count("LIMIT_") > 60, f"man/{PROTOCOL}: a limit has no number"
+    items = re.findall(r"^(.*)\n\.It ", manual.part(PROTOCOL, "THE WIRE", "Limits"), re.M)
+    assert all("LIMIT_" in before for before in items) and len(items) > 10, f"man/{PROTOCOL}, Limits: a limit is not named"
     real = manual.limits([name for name, *_ in rows])
     for name, number, unit in rows:
         assert int(number) * units.get(unit, 1) == real[name], f"man/{PROTOCOL}, Limits: {name} is {real[name]}"
@@ -313,8 +335,8 @@ def test_rows_of_the_self_test(tables):
 
 
 def test_states_of_workspaces(tables):
-    agree(manual.words(manual.part(PROTOCOL, "CONTROL METHODS", "status"), "Cm"), tables["cell_states"],
-          f"man/{PROTOCOL}, status,", "states")
+    agree(manual.words(manual.part(CONTROL, "CONTROL METHODS", "status"), "Cm"), tables["cell_states"],
+          f"man/{CONTROL}, status,", "states")
 
 
 def test_what_is_shown_of_the_host():
