@@ -316,6 +316,17 @@ def test_notifications():
     agree(page, sent, f"man/{PROTOCOL}", "notifications")
 
 
+def test_events_of_the_audit_log():
+    """The events that the log's own source names, those that callers name, and the methods whose refusals it has."""
+    log, callers = source("supervisor/audit/*.c"), source("supervisor/**/*.c")
+    real = set(re.findall(r'["\\]"?((?:call|session|network|connection|stranger|admin|audit|workspace)\.\w+)[\\"]', log))
+    real |= set(re.findall(r'"(workspace\.(?:\w+ed|frozen|rolled_back))"', callers))
+    real |= set(re.findall(r'(?<!call)_(?:refuse|refused|workspace|transaction|owner)\(\s*[^;"]*"((?:workspace|template|transaction|connection)\.\w+)"', callers))
+    page = manual.words(manual.part(CONTROL, "AUDIT LOG"), "Cm", True)
+    assert len(real) > 30
+    agree(page, real, f"man/{CONTROL}, AUDIT LOG,", "events")
+
+
 def test_limits():
     """A comment before each limit in the list, and before some in the text, names its constant in common/limits.h."""
     units = {"KiB": 1 << 10, "MiB": 1 << 20}
