@@ -41,6 +41,13 @@ def test_lint(page):
 
 
 @pytest.mark.parametrize("page", manual.PAGES)
+def test_quotations(page):
+    """A macro that quotes takes the rest of its line: a list of words needs a line for each."""
+    wrong = re.findall(r'^\.(?:.* )?(?:Ql|Qq|Dq|Sq) .* (?:,|No|Ql|Qq|Dq|Sq) \S.*$', manual.text(page), re.M)
+    assert not wrong, f"man/{page}: {wrong}"
+
+
+@pytest.mark.parametrize("page", manual.PAGES)
 def test_references_to_our_pages(page):
     names = re.findall(r"\bXr ((?:lib)?cloister\S*) (\d)", manual.text(page))
     assert names
