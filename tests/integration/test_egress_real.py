@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workspaces with network = egress and the real cloister-egress. Names and hosts are the test's."""
 
-import contextlib
-import functools
-import http.server
 import json
 import os
 import shlex
@@ -11,14 +8,12 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
-import zipfile
 
 import egress
 import procfs
 import pytest
 from cloister_client import acting_as
-from daemon import AM_ROOT, Account, is_sanitized
+from daemon import Account
 from egress_place import egress_filter, mode, network_metrics, place, web
 from scripted_egress import denied
 
@@ -158,30 +153,6 @@ def test_real_directory_with_a_long_path(real, web):
             assert observe(each, f"curl -sS http://open.test:{web.port}/")["output"]["stdout"] == "from the host"
 
 
-@pytest.mark.deep("slow")
-@pytest.mark.parametrize("way", ["by address", "by cgroup"])
-def test_a_thousand_refusals_in_parallel(start_daemon, area, names, request, way):
-    """Each observation has its own refusal, and no other's. Under sanitizers there are 200."""
-    count = 200 if is_sanitized() else 1000
-    config = real_config(area, names).replace("@npm", "@npm\ncalls = 1024\nqueue_length = 1024\nqueue_time = 600s\negress_connect_rate = 0")
-    keywords = {"launcher": request.getfixturevalue("delegation").launcher()} if way == "by cgroup" else {}
-    daemon = start_daemon(config=config, system=False, **keywords)
-    with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(daemon.connect()) for _ in range(4)]  # each may have 256 calls
-        for client in clients:
-            client.call("workspace.open", {"workspace": "one"})
-        running = {}
-        for i in range(count):
-            client = clients[i % 4]
-            running[i] = client, client.begin("run_command", {"command": f"exec curl -sS https://h{i}.test/", "timeout_ms": 600000})
-        for i, (client, number) in running.items():
-            observation = client.result(number)
-            assert observation["success"] and observation["output"]["exit_code"] != 0, observation
-            assert observation["network"] == {"connections": 0, "bytes_in": 0, "bytes_out": 0, "denied": [
-                {"host": f"h{i}.test", "port": 443, "reason": "not_allowed", "count": 1, "via": "connect"}]}, observation
-            assert observation["notes"][0].startswith(f"h{i}.test:443 is not allowed in this workspace; allowed are: ")
-
-
 # A reason, what must be so for it, the command, and how the sentence about it begins. "@" is a port at which nobody listens.
 REASONS = [
     ("not_allowed", "curl -sS https://no.test/", "no.test:443 is not allowed in this workspace; allowed are: open.test:*"),
@@ -263,121 +234,6 @@ def test_programs_that_are_blocked_where_there_is_no_network(start_daemon, area,
             client.call("workspace.close", {"workspace": "n"})
 
 
-JAVA = """import java.net.*; import java.net.http.*;
-class A { public static void main(String[] a) throws Exception {
-HttpClient.newHttpClient().send(HttpRequest.newBuilder(URI.create("https://no.test/")).build(), HttpResponse.BodyHandlers.ofString()); } }"""
-
-CLIENTS = {  # what must succeed for the client to be there; the command; the host, if it is not no.test
-    "curl": ("curl --version", "curl -sS https://no.test/"),
-    "wget": ("wget --version", "wget -q --tries=1 https://no.test/"),
-    "git": ("git --version", "git ls-remote http://no.test:8080/x.git"),
-    "git over https": ("git --version", "git ls-remote https://no.test/x.git"),
-    "pip": ("/usr/bin/python3 -m pip --version",
-            "/usr/bin/python3 -m pip download -q --no-deps --retries 0 -i https://no.test/simple nothing"),
-    "python": ("/usr/bin/python3 --version", "/usr/bin/python3 -c 'import urllib.request; urllib.request.urlopen(\"https://no.test/\")'"),
-    "requests": ("/usr/bin/python3 -c 'import requests'", "/usr/bin/python3 -c 'import requests; requests.get(\"https://no.test/\")'"),
-    "httpx": ("/usr/bin/python3 -c 'import httpx'", "/usr/bin/python3 -c 'import httpx; httpx.get(\"https://no.test/\")'"),
-    # NODE_USE_ENV_PROXY is new in 24.
-    "node": ("node -e 'process.exit(parseInt(process.versions.node) < 24)'",
-             "node -e 'fetch(\"https://no.test/\").catch(() => process.exit(1))'"),
-    "npm": ("npm --version", "npm view nothing --registry https://no.test/ --fetch-retries 0"),
-    "java": ("java -version && javac -version", f"echo '{JAVA}' > A.java && java A.java"),
-    "apt": ("apt-get --version", "mkdir -p apt/lists/partial apt/cache/archives/partial && echo 'deb [trusted=yes] http://no.test/ x main' > apt/list && "
-            "! apt-get -qq -o APT::Update::Error-Mode=any -o Debug::NoLocking=1 -o Dir::State=$PWD/apt -o Dir::Cache=$PWD/apt/cache "
-            "-o Dir::Etc::sourcelist=$PWD/apt/list -o Dir::Etc::sourceparts=/dev/null -o Acquire::Retries=0 -o APT::Sandbox::User= update; false"),
-    # Its registry is sparse since 1.70; before it is a repository of git at another host.
-    "cargo": ("cargo --version | awk '{ split($2, version, \".\"); new = version[1] > 1 || version[2] >= 70 } END { exit !new }'", "mkdir -p c/src && touch c/src/lib.rs && printf '[package]\nname = \"c\"\nversion = \"1.0.0\"\n[dependencies]\nx = \"1\"\n' "
-              "> c/Cargo.toml && cd c && CARGO_NET_RETRY=0 CARGO_HOME=$PWD/home cargo fetch", "index.crates.io"),
-    "go": ("go version", "mkdir g && cd g && printf 'module a\n' > go.mod && GOPATH=$PWD/p GOCACHE=$PWD/k GOFLAGS=-mod=mod go mod download no.test/x@v1.0.0",
-           "proxy.golang.org"),
-    "maven": ("mvn --version", "mvn -q -B -Dmaven.repo.local=$PWD/m dependency:get -Dartifact=a:b:1", "repo.maven.apache.org"),
-    "bundler": ("ruby --version", "ruby -rnet/http -e 'Net::HTTP.get(URI(\"https://no.test/\"))'"),
-    "rsync": ("rsync --version", "rsync rsync://no.test/x ."),
-    "gcloud": ("gcloud --version", "CLOUDSDK_CONFIG=$PWD NO_GCE_CHECK=true CLOUDSDK_AUTH_ACCESS_TOKEN=x CLOUDSDK_CORE_DISABLE_PROMPTS=1 "
-               "gcloud -q projects list", "cloudresourcemanager.googleapis.com"),
-}
-
-
-@pytest.mark.deep("slow")
-@pytest.mark.release_only("what is tested is which variables others' programs read")
-def test_real_clients_find_the_proxy(start_daemon, area, names):
-    """By their own variables: what they ask for does not come by DNS. The names of those that were tried are printed."""
-    config = real_config(area, names)
-    daemon = start_daemon(config=config, system=False)
-    with daemon.connect() as client:
-        client.call("workspace.open", {"workspace": "one"})
-        asked = {name: client.begin("run_command", {"command": words[0]}) for name, words in CLIENTS.items()}
-        there = [name for name, number in asked.items() if client.result(number)["output"]["exit_code"] == 0]
-        assert {"curl", "git", "python"} <= set(there)
-        asked = {name: client.begin("run_command", {"command": f"mkdir -p '{name}' && cd '{name}' && {CLIENTS[name][1]}",
-                                                    "timeout_ms": 120000}) for name in there}
-        for name, number in asked.items():
-            observation = client.result(number)
-            denied = observation["network"]["denied"]
-            host = CLIENTS[name][2] if len(CLIENTS[name]) > 2 else "no.test"
-            assert denied and denied[0]["host"] == host and denied[0]["via"] in ("connect", "http"), (name, observation)
-            assert observation["output"]["exit_code"] != 0, (name, observation)
-    print("tried:", *there)
-
-
-@pytest.fixture
-def site(area):
-    """A web server with a repository of git and an index of Python packages."""
-    root = area.new_directory()
-    with acting_as(area.account.uid, area.account.gid):
-        work = root / "work"
-        for words in (("init", "-q", "."), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "one"),
-                      ("update-server-info",)):
-            work.mkdir(exist_ok=True)
-            subprocess.run(["git", *words], cwd=work, check=True, env={"HOME": str(root), "PATH": os.environ["PATH"]})
-        package = root / "simple" / "thing"
-        package.mkdir(parents=True)
-        with zipfile.ZipFile(package / "thing-1.0-py3-none-any.whl", "w") as wheel:
-            wheel.writestr("thing.py", "")
-            wheel.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
-            wheel.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-            wheel.writestr("thing-1.0.dist-info/RECORD", "")
-        (package / "index.html").write_text('<a href="thing-1.0-py3-none-any.whl">thing-1.0-py3-none-any.whl</a>')
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=root))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://open.test:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.mark.parametrize("mode", ["user"], indirect=True)
-def test_real_clone_and_download(real, site):
-    with real.connect() as client:
-        client.call("workspace.open", {"workspace": "one"})
-        cloned = observe(client, f"git clone -q {site}/work/.git copy && git -C copy log --format=%s && rm -r copy")
-        assert cloned["output"]["stdout"] == "one\n", cloned
-        assert cloned["network"]["connections"] > 0 and cloned["network"]["denied"] == []
-        if observe(client, "/usr/bin/python3 -m pip --version")["output"]["exit_code"] == 0:
-            got = observe(client, "cd /tmp && /usr/bin/python3 -m pip download -q --no-deps --disable-pip-version-check "
-                          f"--trusted-host open.test -i {site}/simple thing && ls *.whl")
-            assert got["output"]["stdout"] == "thing-1.0-py3-none-any.whl\n", got
-
-
-def test_real_reload(start_daemon, area, names):
-    """A host that a reload removes is not reached any more, also by those who were connected."""
-    waiting = egress.Host(egress.read_all)
-    config = real_config(area, names)
-    daemon = start_daemon(config=config, system=False)
-    with daemon.connect() as client:
-        client.call("workspace.open", {"workspace": "one"})
-        number = client.begin("run_command", {
-            "command": f"curl -sS -m 100 -T - http://open.test:{waiting.port}/ < /dev/zero"})
-        assert procfs.eventually(lambda: waiting.connections == 1)
-        daemon.reload(config.replace("open.test:*", "open.test:1"))
-        observation = client.result(number)
-    assert observation["output"]["exit_code"] != 0
-    assert [(refused["host"], refused["reason"]) for refused in observation["network"]["denied"]] == [("open.test", "port")]
-    assert observation["network"]["connections"] == 1 and observation["network"]["bytes_out"] > 0
-    waiting.close()
-
 
 @pytest.mark.skipif(not shutil.which("sshd", path="/usr/sbin:/usr/bin"), reason="needs sshd")
 def test_real_clone_over_ssh(start_daemon, area, names):
@@ -417,27 +273,6 @@ def test_real_clone_over_ssh(start_daemon, area, names):
     finally:
         server.kill()
         server.wait()
-
-
-@pytest.mark.skipif(not AM_ROOT, reason="needs root to make users and map ids")
-def test_real_restart(start_daemon, area, names, egress_users):
-    """Tunnels end with cloister-egress; listeners do not."""
-    waiting = egress.Host(egress.read_all)
-    system = egress.Service(start_daemon, area, real_config(area, names, "{host}"), egress_users)
-    with system.daemon.connect() as client:
-        client.call("workspace.open", {"workspace": "one"})
-        number = client.begin("run_command", {
-            "command": f"curl -sS -m 100 -T - http://open.test:{waiting.port}/ < /dev/zero"})
-        assert procfs.eventually(lambda: waiting.connections == 1)
-        system.stop()
-        observation = client.result(number)
-        assert observation["output"]["exit_code"] != 0
-        assert [refused["reason"] for refused in observation["network"]["denied"]] == ["proxy_lost"]
-        number = client.begin("run_command", {"command": "curl -sS http://no.test/ | grep -q nothing"})
-        system.start()
-        assert client.result(number)["network"]["denied"][0]["host"] == "no.test"
-    system.stop()
-    waiting.close()
 
 
 def test_real_end_of_a_workspace(real, web):

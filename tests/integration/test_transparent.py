@@ -124,11 +124,6 @@ def test_pages(daemon, hosts):
         check_pages(client, hosts)
 
 
-def test_pages_in_system_mode(service, hosts):
-    with workspace(service.daemon) as client:
-        check_pages(client, hosts)
-
-
 LOOK_UPS = {
     "getent": "getent hosts no.test",
     "curl": "curl -sS http://no.test/",
@@ -139,14 +134,6 @@ LOOK_UPS = {
     "dig": "dig +short no.test | grep .",
     "host": "host no.test",
 }
-
-
-def test_look_ups_over_tcp(daemon):
-    with workspace(daemon) as client:
-        observation = run(client, "export RES_OPTIONS=use-vc; getent ahosts open.test; getent ahosts no.test")
-        assert observation["output"]["stdout"].split()[0] == "127.1.0.1"
-        assert observation["network"]["denied"] == [
-            {"host": "no.test", "port": 0, "reason": "not_allowed", "count": 1, "via": "dns"}]
 
 
 def test_names_that_are_refused(daemon, hosts):
