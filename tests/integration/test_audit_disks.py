@@ -5,14 +5,13 @@ audit = required none is admitted that could not be recorded."""
 import contextlib
 import os
 import platform
-import resource
 import signal
 import subprocess
 
 import pytest
 
 import procfs
-from audit_log import Audited, audited, flood, losses, rotate
+from audit_log import Audited, audited, flood, losses
 from cloister_client import RpcError
 from daemon import BUILD, fill
 
@@ -185,37 +184,6 @@ def test_a_full_disk(start_daemon, area, small_disk, mode):
     assert not losses(written)
     assert audited.verify()[0] == 0
     assert "can be written again" in audited.daemon.log()
-
-
-def test_rotating_away_from_a_file_that_takes_no_more(start_daemon, area):
-    """A line that fitted in part stays torn in the old file and is complete in the new one."""
-    def fill_up(size):
-        def limit():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-
-        def stuck():
-            """Sends no more than fills the file: the rest must fit into the next one."""
-            flood(audited, 100)
-            return procfs.eventually(lambda: audited.status()["error"] or audited.status()["queued_bytes"] == 0) and \
-                audited.status()["error"]
-
-        audited = Audited(start_daemon, area, preexec_fn=limit)
-        assert procfs.eventually(stuck) == "File too large"
-        former = rotate(audited, 1)
-        data = former.read_bytes()
-        assert len(data) == size
-        return audited, former, data[data.rindex(b"\n") + 1:]
-
-    audited, former, torn = fill_up(100001)
-    if not torn:  # the size fell on the end of a line
-        audited, former, torn = fill_up(100101)
-    assert torn
-    audited.daemon.process.send_signal(signal.SIGHUP)
-    assert procfs.eventually(lambda: not audited.status()["error"])
-    status, said = audited.verify(former, audited.log)
-    assert status == 0 and f"{len(torn)} bytes of an unfinished line" in said[0], said
-    assert audited.events("audit.opened")[0]["torn_bytes"] == len(torn)
-    assert not losses(audited.written())
 
 
 @as_root

@@ -20,16 +20,6 @@ def restart(audited, start_daemon):
     return Audited(start_daemon, audited.area, path=audited.log)
 
 
-def test_the_chain_goes_on_after_a_restart(audited, start_daemon):
-    audited.client.run("true")
-    assert audited.daemon.stop() == 0
-    assert read(audited.log)[-1]["event"] in ("workspace.closed", "call.ended")
-    again = restart(audited, start_daemon)
-    opened = again.events("audit.opened")
-    assert [(line["reason"], line["chain"]) for line in opened] == [("start", "new"), ("start", "continued")]
-    assert again.verify()[0] == 0
-
-
 @pytest.mark.parametrize("cut", [2, 30, 200])
 def test_a_torn_last_line_is_kept_and_told(audited, start_daemon, area, cut):
     audited.client.run("true")
@@ -129,12 +119,6 @@ def test_a_file_that_cannot_be_renamed_grows(start_daemon, area):
     audited.settle()
     assert full_files(audited)[0].stat().st_size > 64 << 10
     assert audited.verify(*full_files(audited), audited.log)[0] == 0
-
-
-def test_the_hash_in_status_is_in_the_log(audited, area):
-    audited.client.run("true")
-    audited.written()
-    assert verify(area, "--contains", audited.status()["hash"], audited.log)[0] == 0
 
 
 def test_the_hash_that_the_unit_keeps_elsewhere(audited, start_daemon, area):
