@@ -68,16 +68,6 @@ def test_a_blocking_program(installed, area, daemon):
     assert lines == ["opened directory", "opened directory", *FILES, *COMMANDS]
 
 
-def test_a_session(installed, area, daemon):
-    """What may come in one read or in two is joined: the streams are told apart by their lines."""
-    program = installed.build("sessions.c")
-    lines = installed.run(area, program, daemon.socket, area.new_directory())
-    assert lines[:3] == ["started reader", "input 5", "input 5"]
-    assert lines[-2:] == ["ended by cancel", "SESSION_NOT_FOUND 1"]
-    assert [line for line in lines[3:-2] if not line.startswith("lost")] == ["stdout got line", "stderr more"]
-    assert lines.count("lost 0") == 2
-
-
 def test_a_program_in_an_event_loop(installed, area, daemon):
     program = installed.build("event_loop.c", "-levent_core")
     lines = installed.run(area, program, daemon.socket, area.new_directory(), area.new_directory())
