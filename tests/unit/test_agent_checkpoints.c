@@ -83,32 +83,6 @@ TEST(test_a_refused_diff_says_when_to_try_again)
 	fake_client_close(&client);
 }
 
-TEST(test_checkpoints_and_rollbacks)
-{
-	static const struct fake_exchange exchanges[] = {
-		{OPEN, RESULT("1", "{*}")},
-		{LIST, LISTED("")},
-		{CHECKPOINT("{\"label\":\"a/b\"}"), DONE("1")},
-		{CHECKPOINT("{\"workspace\":\"w\"}"), DONE("2")},
-		{LIST, LISTED("{\"checkpoint\":1,\"label\":\"a/b\",\"created\":\"2*Z\"},"
-			      "{\"checkpoint\":2,\"label\":\"\",\"created\":\"2*Z\"}")},
-		{ROLL_BACK("{\"to\":1}"), DONE("1")},
-		{ROLL_BACK("{\"to\":2}"), REFUSED("NOT_FOUND")},
-		{CHECKPOINT("{}"), DONE("4")},
-	};
-	const struct fake_service *fake = *state;
-	const struct tenant_usage *usage = fake->service.config->tenants[0]->usage;
-
-	talk(state, exchanges, ARRAY_SIZE(exchanges));
-	assert_true(is_there(state, ".layers-w/at-4") && is_there(state, ".layers-w/4-3") &&
-		    is_there(state, ".layers-w/3-0") && is_there(state, ".layers-w/c0=a%2Fb"));
-	assert_false(is_there(state, ".layers-w/1-0") || is_there(state, ".layers-w/c1="));
-	assert_int_equal(usage->checkpoints, 3);
-	assert_int_equal(usage->rollbacks, 1);
-	assert_int_equal(
-		strncmp(fake_spawner_dropped(fake->spawner), "one/.layers-w/.dropped-", 23), 0);
-}
-
 TEST(test_what_is_wrong)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -244,20 +218,4 @@ TEST(test_many_checkpoints_are_folded)
 	fake_client_talk(&client, checkpoint, 1);
 	fake_client_talk(&client, later, 1);
 	fake_client_close(&client);
-}
-
-TEST(test_a_removal_takes_the_layers)
-{
-	static const struct fake_exchange exchanges[] = {
-		{OPEN, RESULT("1", "{*}")},
-		{CHECKPOINT("{}"), DONE("1")},
-		{REQUEST("1", "workspace.remove", "{\"workspace\":\"w\"}"), RESULT("1", "{}")},
-		{OPEN, RESULT("1", "{*}")},
-		{LIST, LISTED("")},
-	};
-	const struct fake_service *fake = *state;
-
-	talk(state, exchanges, ARRAY_SIZE(exchanges));
-	assert_false(is_there(state, ".layers-w"));
-	assert_int_equal(strncmp(fake_spawner_dropped(fake->spawner), "one/.removed-", 13), 0);
 }

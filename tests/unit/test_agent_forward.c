@@ -15,7 +15,6 @@
 #include "tests/unit/fakes/workers.h"
 
 #include <arpa/inet.h>
-#include <poll.h>
 
 #define ALICE 1001
 #define BOB   1002
@@ -25,23 +24,18 @@ static struct fake_client keeper; /* has the workspace open while others give th
 static int server;
 static uint16_t port; /* at which it listens */
 
-/* A server of this machine stands in for the command's. Returns false if it has no such address. */
-static bool listen_at(int family)
+/* A server of this machine stands in for the command's. */
+static void listen_here(void)
 {
-	struct sockaddr_in6 name6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
 	struct sockaddr_in name = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct sockaddr *address =
-		family == AF_INET ? (struct sockaddr *)&name : (struct sockaddr *)&name6;
-	socklen_t len = family == AF_INET ? sizeof(name) : sizeof(name6);
+	socklen_t len = sizeof(name);
 
-	server = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (server < 0 || bind(server, address, len) < 0)
-		return false;
+	server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(server, (struct sockaddr *)&name, len), 0);
 	assert_int_equal(listen(server, 1), 0);
-	assert_int_equal(getsockname(server, address, &len), 0);
-	port = ntohs(family == AF_INET ? name.sin_port : name6.sin6_port);
-	return true;
+	assert_int_equal(getsockname(server, (struct sockaddr *)&name, &len), 0);
+	port = ntohs(name.sin_port);
 }
 
 static int set_up(void **state)
@@ -62,7 +56,7 @@ static int set_up(void **state)
 		audit_new("/audit/audit.log", true, &(struct audit_rotation){0}, &audit), 0);
 	assert_int_equal(audit_start(audit), 0);
 	fake->service.audit = audit;
-	assert_true(listen_at(AF_INET));
+	listen_here();
 	*state = fake;
 	keeper = fake_client_open(*state, &agent_endpoint, ALICE, "w");
 	return 0;
@@ -102,7 +96,7 @@ static void forwards(struct fake_client *client, const char *answer)
 }
 
 /* The worker gets the client's connection. Returns the number of the forward. */
-static uint64_t worker_hears(struct fake_process *worker, bool ipv6, int *ret_fd)
+static uint64_t worker_hears(struct fake_process *worker, int *ret_fd)
 {
 	struct command_forward message;
 	struct channel_frame frame;
@@ -112,7 +106,7 @@ static uint64_t worker_hears(struct fake_process *worker, bool ipv6, int *ret_fd
 	assert_int_equal(frame.type, COMMAND_FORWARD);
 	assert_int_equal(command_forward_get(frame.payload, &message), 0);
 	assert_int_equal(message.port, port);
-	assert_int_equal(message.ipv6, ipv6);
+	assert_false(message.ipv6);
 	assert_int_equal(message.idle_ms, LIMIT_FORWARD_IDLE_MS);
 	assert_int_equal(frame.n_fds, 1);
 	number = frame.call;
@@ -134,58 +128,6 @@ static void ended(void **state, struct fake_process *worker, uint64_t number, co
 {
 	fake_process_say(worker, COMMAND_FORWARD_ENDED, number, text_from(payload));
 	fake_service_run(*state);
-}
-
-TEST(test_a_connection_becomes_a_stream)
-{
-	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
-	struct fake_process *worker = worker_of(state);
-	char bytes[8] = "";
-	uint64_t number;
-	int fd = -1;
-
-	(void)fake_audit_take();
-	forwards(&client, FORWARDED);
-	fake_service_match(*state, fake_audit_take(),
-		"*\"event\":\"workspace.forwarded\"*\"workspace\":\"w\"*\"port\":*");
-	number = worker_hears(worker, false, &fd);
-	assert_int_equal(usage(state)->forwards, 1);
-	assert_int_equal(usage(state)->forwards_begun, 1);
-	/* No byte of it goes through cloisterd any more. */
-	assert_int_equal(write(client.fd, "to", 2), 2);
-	fake_service_run(*state);
-	assert_int_equal(read(fd, bytes, sizeof(bytes)), 2);
-	assert_int_equal(write(fd, "{}\n", 3), 3);
-	fake_service_run(*state);
-	assert_int_equal(read(client.fd, bytes, sizeof(bytes)), 3);
-	close_fd(&fd);
-	/* A thread closes cloisterd's copy a little later. */
-	fake_service_pass(*state, 100);
-	assert_int_equal(poll(&(struct pollfd){.fd = client.fd, .events = POLLIN}, 1, -1), 1);
-	assert_int_equal(read(client.fd, bytes, sizeof(bytes)), 0);
-	ended(state, worker, number, "");
-	assert_int_equal(usage(state)->forwards, 0);
-	assert_int_equal(worker->killed, 0);
-	fake_client_close(&client);
-}
-
-TEST(test_a_server_at_ipv6)
-{
-	struct fake_process *worker = worker_of(state);
-	struct fake_client client;
-	int fd = -1;
-
-	close_fd(&server);
-	if (!listen_at(AF_INET6)) {
-		print_message("skipped: this machine has no ::1\n");
-		assert_true(listen_at(AF_INET));
-		skip();
-	}
-	client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
-	forwards(&client, FORWARDED);
-	(void)worker_hears(worker, true, &fd);
-	close_fd(&fd);
-	fake_client_close(&client);
 }
 
 TEST(test_what_is_refused)
@@ -235,34 +177,6 @@ TEST(test_what_is_refused)
 	assert_int_equal(usage(state)->forwards_begun, 0);
 }
 
-TEST(test_a_full_workspace)
-{
-	struct fake_client clients[LIMIT_FORWARDS_PER_WORKSPACE], last;
-	struct fake_process *worker = NULL;
-	uint64_t numbers[LIMIT_FORWARDS_PER_WORKSPACE];
-	int fd;
-
-	for (int i = 0; i < LIMIT_FORWARDS_PER_WORKSPACE; i++) {
-		clients[i] = fake_client_open(*state, &agent_endpoint, ALICE, "w");
-		worker = worker_of(state);
-		forwards(&clients[i], FORWARDED);
-		numbers[i] = worker_hears(worker, false, &fd);
-		close(fd);
-	}
-	last = fake_client_open(*state, &agent_endpoint, ALICE, "w");
-	forwards(&last, REFUSED("BUSY", "As many connections to ports of this workspace*"));
-	ended(state, worker, numbers[3], "");
-	forwards(&last, FORWARDED);
-	assert_int_equal(usage(state)->forwards, LIMIT_FORWARDS_PER_WORKSPACE);
-	/* The end of the cell is the end of all of them. */
-	fake_process_end(worker);
-	fake_service_run(*state);
-	assert_int_equal(usage(state)->forwards, 0);
-	for (int i = 0; i < LIMIT_FORWARDS_PER_WORKSPACE; i++)
-		fake_client_close(&clients[i]);
-	fake_client_close(&last);
-}
-
 /* Ends one that there is none of, one twice, and one with more than its end. */
 TEST(test_a_worker_that_lies)
 {
@@ -279,7 +193,7 @@ TEST(test_a_worker_that_lies)
 			RESULT("2", "{\"success\":true,*}"));
 		worker = worker_of(state);
 		forwards(&client, FORWARDED);
-		number = worker_hears(worker, false, &fd);
+		number = worker_hears(worker, &fd);
 		close_fd(&fd);
 		if (i == 1)
 			ended(state, worker, number, "");

@@ -153,31 +153,6 @@ TEST(test_what_open_refuses)
 	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
 }
 
-TEST(test_managed_workspaces_are_not_everybodys)
-{
-	static const struct fake_exchange exchanges[] = {
-		{OPEN("{\"workspace\":\"w\",\"tenant\":\"two\"}"), REFUSED("FORBIDDEN")},
-		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{\"workspace\":\"w\",*}")},
-	};
-
-	talk(state, BOTH, exchanges, ARRAY_SIZE(exchanges));
-}
-
-TEST(test_how_many_there_may_be)
-{
-	static const struct fake_exchange exchanges[] = {
-		{OPEN("{\"workspace\":\"v\"}"), RESULT("1", "{*}")},
-		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
-		{OPEN("{\"workspace\":\"x\"}"), REFUSED("QUOTA_EXCEEDED")},
-		{OPEN("{\"root\":\"@/root/a\"}"), RESULT("1", "{*}")},
-		{OPEN("{\"root\":\"@/root/b\"}"), REFUSED("BUSY")},
-		{CLOSE("{}"), EMPTY},
-		{OPEN("{\"root\":\"@/root/b\"}"), RESULT("1", "{*}")},
-	};
-
-	talk(state, ALICE, exchanges, ARRAY_SIZE(exchanges));
-}
-
 TEST(test_close)
 {
 	static const struct fake_exchange exchanges[] = {
@@ -440,30 +415,4 @@ TEST(test_what_the_spawner_cannot_do)
 	fake_spawner_break(fake->spawner, -ECONNRESET);
 	talk(state, ALICE,
 		&(struct fake_exchange){OPEN("{\"root\":\"@/root/a\"}"), REFUSED("BUSY")}, 1);
-}
-
-/* A reload withdraws the workspaces that the client may no longer use, and keeps the others. */
-TEST(test_a_reload)
-{
-	static const struct fake_exchange before[] = {
-		{OPEN("{\"workspace\":\"w\"}"), RESULT("1", "{*}")},
-		{OPEN("{\"root\":\"@/root/a\"}"), RESULT("1", "{*}")},
-	};
-	static const struct fake_exchange after[] = {
-		{CLOSE("{\"workspace\":\"w\"}"), REFUSED("WORKSPACE_NOT_FOUND")},
-		{CLOSE("{\"workspace\":\"@/root/a\"}"), EMPTY},
-	};
-	static const struct fake_exchange gone = {CLOSE("{}"), REFUSED("FORBIDDEN")};
-	struct fake_service *fake = *state;
-	struct fake_client client = fake_client_connect(fake, &agent_endpoint, ALICE, ALICE);
-
-	fake_client_talk(&client, before, ARRAY_SIZE(before));
-	fake_service_reconfigure(fake, "[tenant one]\nusers = 1001\nroots = @/root\n");
-	fake_client_talk(&client, after, ARRAY_SIZE(after));
-	assert_false(client.ended);
-	fake_service_reconfigure(fake, "[tenant one]\nusers = 1002\nroots = @/root\n");
-	fake_client_talk(&client, &gone, 1);
-	fake_client_take(&client);
-	fake_client_close(&client);
-	assert_int_equal(fake->service.connections, 0);
 }
