@@ -223,14 +223,6 @@ def test_names(client, workspace):
     assert background(client, "sleep 600")["name"] == "bg-3"
 
 
-def test_one_that_a_program_started(client, workspace):
-    session = client.call("session.start", {"command": "cat", "name": "other", "stdin": True})["session"]
-    client.use("send_input", name="other", input="typed")
-    assert until(client, "other", "typed", after=0)["session"] == session
-    assert client.call("session.read", {"session": session})["next"] == 6
-    stop(client, session)
-
-
 # What a model is shown
 
 
@@ -274,43 +266,6 @@ def test_a_terminal_is_typed_at(client, workspace):
 
 
 # Mistakes
-
-
-NO_NAME = 'argument "name" is required'
-MISTAKES = [
-    ("read_output", {"name": "nope"}, "SESSION_NOT_FOUND", 'No command "nope" is in the background of this workspace', ()),
-    ("read_output", {"name": "0" * 32}, "SESSION_NOT_FOUND", 'These run: "web" (sleep 600)', ()),
-    ("send_input", {"name": "Web", "input": "x"}, "SESSION_NOT_FOUND", 'These run: "web"', ()),
-    ("stop_command", {"name": "sleep 600"}, "SESSION_NOT_FOUND", 'These run: "web"', ()),
-    ("read_output", {}, "INVALID_ARGUMENTS", NO_NAME, ('These run: "web" (sleep 600)',)),
-    ("send_input", {"input": "x"}, "INVALID_ARGUMENTS", NO_NAME, ('These run: "web" (sleep 600)',)),
-    ("stop_command", {}, "INVALID_ARGUMENTS", NO_NAME, ('These run: "web" (sleep 600)',)),
-    ("stop_command", {"name": ""}, "INVALID_ARGUMENTS", 'argument "name" must not be empty', ()),
-    ("stop_command", {"name": 1}, "INVALID_ARGUMENTS", 'argument "name" must be a string', ()),
-    ("stop_command", {"name": "x" * 65}, "INVALID_ARGUMENTS", "at most 64 bytes", ()),
-    ("stop_command", {"pid": 4}, "INVALID_ARGUMENTS", 'did you mean "name"?', ('These run: "web" (sleep 600)',)),
-    ("send_input", {"name": "web"}, "INVALID_ARGUMENTS", 'argument "input" is required', ()),
-    ("send_input", {"name": "web", "input": ["x"]}, "INVALID_ARGUMENTS", 'argument "input" must be a string', ()),
-    ("read_output", {"name": "web", "after": 10 ** 6}, "INVALID_ARGUMENTS", "is beyond the output, which has 0 bytes", ()),
-    ("read_output", {"name": "web", "wait_for": ""}, "INVALID_ARGUMENTS", "must not be empty", ()),
-    ("read_output", {"name": "web", "wait_for": "x" * 257}, "INVALID_ARGUMENTS", "at most 256 bytes", ()),
-    ("read_output", {"name": "web", "timeout": 5}, "INVALID_ARGUMENTS", 'did you mean "wait_ms"?', ()),
-    ("list_commands", {"name": "web"}, "INVALID_ARGUMENTS", "takes no arguments", ()),
-    ("run_command", {"command": "true", "background": "yes"}, "INVALID_ARGUMENTS", '"background" must be true or false', ()),
-    ("run_command", {"command": "true", "bg": True}, "INVALID_ARGUMENTS", 'did you mean "background"?', ()),
-    ("run_command", {"command": "true", "background": True, "name": "web"}, "INVALID_ARGUMENTS", "runs already", ()),
-    ("run_command", {"command": "dd if=/dev/zero of=/dev/sda", "background": True}, "COMMAND_BLOCKED", "was not run", ()),
-]
-
-
-def test_mistakes(client, workspace):
-    background(client, "sleep 600", name="web")
-    for tool, arguments, code, words, notes in MISTAKES:
-        answer = client.observe(tool, arguments)
-        assert not answer["success"] and answer["error"]["code"] == code, (tool, arguments, answer)
-        assert words in answer["error"]["message"], (tool, arguments, answer)
-        assert tuple(note for note in answer.get("notes", ()) if not note.startswith("here:")) == notes, (tool, arguments, answer)
-    assert client.use("list_commands")["count"] == 1
 
 
 @pytest.mark.parametrize("tool, arguments, notes", [

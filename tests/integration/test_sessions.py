@@ -340,24 +340,6 @@ def test_its_time_is_bounded(host, marker, settings, params, cause):
         assert not procfs.having(marker)
 
 
-@pytest.mark.deep("slow")
-def test_nobody_uses_it(host, marker):
-    """Without a connection that has its workspace open, a session ends after session_detached, and is forgotten then."""
-    daemon, a, _ = host("session_detached = 300ms", "session_retention = 5s")
-    with daemon.connect(a) as client:
-        client.call("workspace.open", {"workspace": "w"})
-        session = start(client, f"sleep 600; : {marker}")
-        waiting = {"session": session, "wait_ms": 900, "until": [{"exit": True}]}
-        assert client.call("session.read", waiting)["state"] == "running", "as long as it is open the session stays"
-        client.call("workspace.close", {"workspace": "w"})
-        assert client.call("session.read", waiting)["state"] == "running", "who waits for it uses it"
-        assert procfs.eventually(lambda: client.call("session.list")["sessions"][0]["state"] == "ended")
-        assert read(client, session)["end"]["output"]["ended_by"] == "workspace_closed"
-        assert not procfs.having(marker)
-        assert procfs.eventually(lambda: not client.call("session.list")["sessions"])
-        assert refused(client, "session.read", {"session": session}).name == "SESSION_NOT_FOUND"
-
-
 def test_a_removed_workspace_takes_its_sessions_along(host, marker):
     daemon, a, _ = host()
     with daemon.connect(a) as client, daemon.connect(a) as reader:
@@ -374,19 +356,6 @@ def test_a_removed_workspace_takes_its_sessions_along(host, marker):
         assert reader.result(waiting)["end"]["output"]["ended_by"] == "workspace_closed"
         assert not procfs.having(marker)
         assert client.call("session.list") == {"sessions": []} and client.call("workspace.list")["workspaces"] == []
-
-
-def test_a_reload_ends_what_is_not_allowed_any_more(host, marker):
-    daemon, a, b = host()
-    with daemon.connect(a) as client, daemon.connect(b) as other:
-        client.call("workspace.open", {"workspace": "w"})
-        other.call("workspace.open", {"workspace": "w"})
-        session = start(client, f"echo ready; sleep 600; : {marker}")
-        until(client, session, "ready")
-        kept = start(other, FOREVER)
-        daemon.reload(f"[cloister]\nagent_socket_mode = 0666\n[tenant b]\nusers = {b.name}\nmanaged = yes\n")
-        assert procfs.eventually(lambda: not procfs.having(marker))
-        assert read(other, kept)["state"] == "running"
 
 
 @pytest.mark.parametrize("left", ["nobody", "another tenant"])

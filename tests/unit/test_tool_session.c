@@ -379,6 +379,9 @@ TEST(test_output_that_is_cut)
 	fake_client_close(&client);
 }
 
+#define X64       "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define RUN(rest) USE("run_command", "{\"command\":\"hang\"" rest "}")
+
 TEST(test_mistakes)
 {
 	static const struct {
@@ -395,6 +398,21 @@ TEST(test_mistakes)
 			"stop_command: argument \\\"name\\\" is required*\"notes\":[*These run: "
 			"\\\"s\\\" (hang)\"]*"},
 		{USE("read_output", "{\"name\":\"\"}"), "INVALID_ARGUMENTS", "*must not be empty*"},
+		{USE("stop_command", "{\"name\":\"x" X64 "\"}"), "INVALID_ARGUMENTS",
+			"*at most 64 bytes*"},
+		{USE("stop_command", "{\"pid\":4}"), "INVALID_ARGUMENTS",
+			"*did you mean \\\"name\\\"?*"},
+		{USE("send_input", "{\"name\":\"s\"}"), "INVALID_ARGUMENTS",
+			"*\\\"input\\\" is required*"},
+		{READ(",\"wait_for\":\"x" X64 X64 X64 X64 "\""), "INVALID_ARGUMENTS",
+			"*at most 256 bytes*"},
+		{READ(",\"timeout\":5"), "INVALID_ARGUMENTS", "*did you mean \\\"wait_ms\\\"?*"},
+		{RUN(",\"background\":\"yes\""), "INVALID_ARGUMENTS",
+			"*\\\"background\\\" must be true or false*"},
+		{RUN(",\"bg\":true"), "INVALID_ARGUMENTS", "*did you mean \\\"background\\\"?*"},
+		{RUN(",\"background\":true,\"name\":\"s\""), "INVALID_ARGUMENTS", "*runs already*"},
+		{USE("run_command", "{\"command\":\"rm -rf /\",\"background\":true}"),
+			"COMMAND_BLOCKED", "*was not run*"},
 		{USE("read_output", "{\"name\":1}"), "INVALID_ARGUMENTS", "*must be a string*"},
 		{SEND("\"input\":[]"), "INVALID_ARGUMENTS", "*must be a string*"},
 		{READ(",\"wait_for\":\"\""), "INVALID_ARGUMENTS", "*must not be empty*"},
