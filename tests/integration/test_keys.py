@@ -5,9 +5,7 @@ import collections
 import contextlib
 import json
 import os
-import random
 import stat
-import time
 
 import pytest
 
@@ -17,8 +15,6 @@ from daemon import Daemon
 from keyed import COUNT, Keyed, config, kill, runs
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount")
-KILLS = 24  # security/test_key_kills.py has more
-MANY = int(os.environ.get("CLOISTER_KEYS", "2000"))
 
 
 @pytest.fixture(scope="module")
@@ -97,19 +93,6 @@ def test_another_call_with_the_key_is_a_conflict(keyed, tool, arguments, options
     assert keyed.run(COUNT, "k", timeout_ms=9999, line_numbers=False)["replayed"]  # these change no effect
 
 
-def test_two_clients_at_once(keyed):
-    """Both wait for one run, and the second may come at any moment of it."""
-    other = keyed.connect()
-    command = COUNT.replace("echo out", "sleep 0.5; echo out")
-    numbers = [client.begin("run_command", {"command": command}, {"key": "k"})
-               for client in (keyed.client, other)]
-    answers = [client.result(number) for client, number in zip((keyed.client, other), numbers)]
-    assert answers[0]["output"]["stdout"] == "out\n"
-    # The second comes with the first's result, and with nothing that says which one ran.
-    assert answers[0] == without(answers[1], "replayed")
-    assert runs(keyed.root) == 1
-
-
 def test_unread_results_of_calls_that_joined_are_bounded(start_daemon, area):
     """Each gets a copy of one result. Those that there is no room for are told so, and may ask again."""
     keyed = Keyed(start_daemon, area)
@@ -133,14 +116,6 @@ def wait_for(path):
 
 
 SLOW = "touch begun; while ! [ -e go ]; do sleep 0.02; done; echo run >>runs; echo out"
-
-
-def test_a_cancel_by_the_last_one_ends_it(keyed):
-    number = keyed.client.begin("run_command", {"command": SLOW}, {"key": "k"})
-    wait_for(keyed.root / "begun")
-    assert keyed.client.cancel(number) and keyed.client.result(number)["error"]["code"] == "CANCELLED"
-    again = keyed.run(SLOW, "k")
-    assert again["replayed"] and again["error"]["code"] == "CANCELLED"
 
 
 def test_a_call_goes_on_when_its_client_is_lost(own):
@@ -225,19 +200,6 @@ def test_what_never_began_leaves_the_key_free(keyed):
     assert "replayed" not in keyed.run(COUNT, "k")
 
 
-def test_busy_leaves_the_key_free(start_daemon, area):
-    keyed = Keyed(start_daemon, area, settings="commands = 1\nqueue_time = 50ms\n")
-    keyed.client.begin("run_command", {"command": "sleep 60"})
-    assert keyed.run(COUNT, "k")["error"]["code"] == "BUSY"
-    keyed.client.close()
-    keyed.client = keyed.connect()
-
-    def answer():
-        observation = keyed.run(COUNT, "k")
-        return observation if (observation["error"] or {}).get("code") != "BUSY" else None
-    assert "replayed" not in procfs.eventually(answer)
-
-
 def test_files(keyed):
     write = ("write_file", {"path": "f", "content": "new"}, {"key": "w"})
     first = keyed.client.observe(*write)
@@ -290,22 +252,6 @@ def test_without_a_journal_a_key_is_refused(start_daemon, area):
     assert keyed.client.observe("run_command", {"command": COUNT})["success"]
     assert not (keyed.daemon.state / "journal").exists() and keyed.status() is None
     assert runs(keyed.root) == 1
-
-
-def test_a_tenant_without_keys(start_daemon, area):
-    keyed = Keyed(start_daemon, area, settings="keys = 0\n")
-    assert "key_horizon_ms" not in keyed.client.call("workspace.open", {"root": str(keyed.root)})
-    assert keyed.run(COUNT, "k")["error"]["code"] == "FORBIDDEN" and runs(keyed.root) == 0
-
-
-def test_as_many_keys_as_the_tenant_may_have(start_daemon, area):
-    keyed = Keyed(start_daemon, area, settings="keys = 3\nkey_horizon = 2s\n")
-    for n in range(3):
-        assert not keyed.run("true", f"k{n}")["error"]
-    error = keyed.run("true", "k3")["error"]
-    assert error["code"] == "BUSY" and 50 <= error["retry_after_ms"] <= 2001
-    assert not keyed.client.observe("run_command", {"command": "true"})["error"]  # without a key
-    assert procfs.eventually(lambda: not keyed.run("true", "k4")["error"])
 
 
 def test_the_files_of_the_journal(own):
@@ -512,57 +458,6 @@ def test_the_audit_log_names_them(start_daemon, area):
         assert found[event]["uid"] == area.account.uid and found[event]["tenant"] == "t"
 
 
-@pytest.mark.deep("busy")
-@pytest.mark.parametrize("mode", ["fast", "durable"])
-def test_killed_at_random_moments(start_daemon, area, mode):
-    """A client tries each call until it is answered for good, and no call runs twice."""
-    rounds, each = KILLS // 2, 3
-    root, state, attempts, answers = None, None, {}, collections.Counter()
-    chance = random.Random(20)
-    for number in range(rounds):
-        keyed = Keyed(start_daemon, area, mode, root=root, **({"state": state} if state else {}))
-        root, state = keyed.root, keyed.daemon.state
-        keyed.run("true", f"warm-{number}")  # the cell is there, so that the moments fall into calls
-        for n in range(each):
-            attempts[f"{number}.{n}"] = "echo run >>count.%s; echo done" % f"{number}.{n}"
-        for key in [*attempts][-3 * each:]:
-            keyed.client.begin("run_command", {"command": attempts[key]}, {"key": key})
-        time.sleep(chance.random() * 0.03)
-        kill(keyed.daemon)
-    keyed = Keyed(start_daemon, area, mode, root=root, state=state)
-    for key, command in attempts.items():
-        answer = keyed.run(command, key)
-        answers["result" if answer["success"] else answer["error"]["code"]] += 1
-        path = root / f"count.{key}"
-        count = len(path.read_text().splitlines()) if path.exists() else 0
-        assert count <= 1, (key, count)
-        if answer["success"]:
-            assert count == 1 and answer["output"]["stdout"] == "done\n"
-    assert set(answers) <= {"result", "OUTCOME_UNKNOWN"}
-    assert answers["result"] > 0, answers
-
-
-def test_many_keys(start_daemon, area):
-    settings = "keys = 200000\ncalls = 4096\n"
-    before = Keyed(start_daemon, area, settings=settings)
-    numbers = []
-    for n in range(MANY):
-        numbers.append(before.client.begin("read_file", {"path": "none"}, {"key": f"k{n}"}))
-        if len(numbers) == 128:
-            for number in numbers:
-                before.client.result(number)
-            numbers.clear()
-    for number in numbers:
-        before.client.result(number)
-    assert before.status()["keys"] == MANY
-    before.written()
-    kill(before.daemon)
-    after = Keyed(start_daemon, area, root=before.root, state=before.daemon.state, settings=settings)
-    assert after.status()["keys"] == MANY
-    for n in (0, MANY // 2, MANY - 1):
-        assert after.client.observe("read_file", {"path": "none"}, {"key": f"k{n}"})["replayed"]
-
-
 @as_root
 def test_a_full_state_disk(start_daemon, area):
     with area.disk("1m") as place:
@@ -593,37 +488,3 @@ def test_a_full_state_disk(start_daemon, area):
             else:
                 assert again.get("replayed") or again["error"]["code"] == "OUTCOME_UNKNOWN"
         kill(after.daemon)
-
-
-def test_the_files_change_places(start_daemon, area):
-    """When nothing in one of them is needed any more it is emptied, so they do not grow for ever."""
-    keyed = Keyed(start_daemon, area, settings="key_horizon = 1s\n")
-    number = keyed.client.begin("run_command", {"command": SLOW}, {"key": "long"})
-    wait_for(keyed.root / "begun")
-    keyed.client.begin("run_command", {"command": "touch second; sleep 600"}, {"key": "lost"})
-    wait_for(keyed.root / "second")
-    content, most, n = "x" * 30000, 0, 0
-    (keyed.root / "f").write_text(content)
-
-    def read(**options):
-        assert keyed.client.observe("read_file", {"path": "f"}, {"key": f"k{n}", **options})["success"]
-    # As much as makes a file worth leaving; then it expires.
-    for n in range(40):
-        read()
-    assert keyed.status()["journal_bytes"] > 1 << 20
-    assert procfs.eventually(lambda: not keyed.run("true", "again")["error"] and keyed.status()["keys"] <= 4)
-    # Further results are needed until the next call.
-    n += 1
-    read(forget_key="again")
-    while n * 30000 < 3 * most or n < 200:
-        n += 1
-        read(forget_key=f"k{n - 1}")
-        most = max(most, keyed.status()["journal_bytes"]) if n % 10 == 0 else most
-        assert n < 4000
-    (keyed.root / "go").touch()
-    assert keyed.client.result(number)["output"]["stdout"] == "out\n"
-    keyed.written()
-    kill(keyed.daemon)
-    after = Keyed(start_daemon, area, root=keyed.root, state=keyed.daemon.state, settings="key_horizon = 1h\n")
-    assert after.run(SLOW, "long")["replayed"] and runs(keyed.root) == 1
-    assert after.run("true", "lost")["error"]["code"] == "KEY_CONFLICT"  # its beginning was carried
