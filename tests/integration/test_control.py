@@ -152,22 +152,6 @@ def test_the_units_reload_says_whether_it_was_done(roles):
 
 
 @as_root
-def test_a_reload_takes_a_role_away(roles):
-    daemon, agent, admin, observer = roles
-    looking, acting = daemon.control(observer), daemon.control(admin)
-    looking.call("events")
-    text = daemon.config.read_text()
-    daemon.config.write_text(text.replace(f"observer_group = {observer.name}\n", ""))
-    acting.call("reload")
-    client = daemon.connect(agent)
-    client.call("workspace.open", {"workspace": "w"})
-    client.run("true")
-    assert error_of(looking, "status").name == "FORBIDDEN"
-    assert not looking.notifications
-    assert looking.receive() is None
-
-
-@as_root
 def test_without_groups_there_is_no_administrator(start_daemon, tenants):
     daemon = start_daemon(config=f"[cloister]\nagent_socket_mode = 0666\n[tenant t]\nusers = {tenants[0].name}\n")
     for account in (daemon.account, tenants[0]):
@@ -208,30 +192,6 @@ def test_a_killed_command_says_so_and_leaves_nothing(daemon, client, workspace, 
     assert not procfs.having(away) and not procfs.having(last)
     assert error_of(control, "kill", {"call": number}).name == "NOT_FOUND"
     assert client.run("echo on")["stdout"] == "on\n"
-
-
-@pytest.mark.deep("slow")
-def test_the_first_cause_counts(client, workspace, control):
-    call = client.begin("run_command", {"command": "trap '' TERM; echo trapped; while :; do sleep 0.05; done"},
-                        {"stream": True})
-    assert client.receive()["params"]["data"] == "trapped\n"
-    (number,) = [listed["call"] for listed in calls_of(control)]
-    assert client.cancel(call)
-    assert control.call("kill", {"call": number}) == {"told": 0, "already_ending": 1}
-    assert client.result(call)["output"]["ended_by"] == "cancel"
-
-
-def test_a_waiting_call_is_killed_where_it_waits(daemon, client, workspace, control):
-    running = [client.begin("run_command", {"command": "sleep 600"}) for _ in range(65)]
-    assert procfs.eventually(lambda: [call["state"] for call in calls_of(control)].count("running") == 64, 60)
-    (waiting,) = [call["call"] for call in calls_of(control) if call["state"] == "waiting"]
-    control.call("kill", {"call": waiting})
-    observation = client.result(running[-1])
-    assert observation["error"]["code"] == "CANCELLED"
-    assert "administrator" in observation["error"]["message"]
-    assert control.call("kill", {"workspace": str(workspace)})["told"] == 64
-    for call in running[:-1]:
-        client.result(call)
 
 
 # Looking

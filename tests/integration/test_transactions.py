@@ -213,18 +213,6 @@ def test_a_failed_or_cancelled_call_is_a_preview_too(client):
     assert client.run("cat file")["stdout"] == "old\n"
 
 
-def test_a_call_that_is_cancelled_before_the_preview_is_made(client):
-    client.run("echo old > file")
-    running = client.begin("run_command", {"command": "sleep 600", "timeout_ms": 700000})
-    number = client.begin("run_command", {"command": "echo new > file"}, PREVIEW)
-    assert client.cancel(number)
-    assert client.result(number)["error"]["code"] == "CANCELLED"
-    client.cancel(running)
-    client.result(running)
-    assert client.run("cat file")["stdout"] == "old\n"
-    assert "no preview" in refused(client, "transaction.discard", {}, "NOT_FOUND")
-
-
 @pytest.mark.parametrize("who", ["worker", "files"])
 def test_deaths_of_a_cells_processes(own_daemon, who):
     client = opened(own_daemon, "w")
@@ -332,32 +320,11 @@ def test_random_previews_against_what_was_seen(client, seed):
         assert tree(client) == seen[number]
 
 
-def test_a_message_for_a_model_has_the_diff_beside_it(client):
-    observation = client.result(client.begin("run_command", {"command": "echo said; echo x > made"},
-                                             {**PREVIEW, "reply": "message"}))
-    assert observation["role"] == "tool" and "said" in observation["content"] and "made" not in observation["content"]
-    assert [row["path"] for row in observation["diff"]["changes"]] == ["made"]
-    decide(client, "discard")
-    assert client.use("list_directory", path=".")["count"] == 0
-
-
 def test_much_output_and_many_changes(client):
     observation = preview(client, "seq 100000; mkdir many; cd many; seq 3000 | xargs touch")
     assert observation["output"]["stdout_bytes"] > 500000 and observation["diff"]["added"] == 3001
     decide(client, "discard")
     assert client.use("list_directory", path=".")["count"] == 0
-
-
-def test_what_is_counted_and_recorded(start_daemon, area):
-    daemon = start_daemon(config=f"[cloister]\nadmin_group = {area.account.gid}\naudit = on\n"
-                                 f"[tenant t]\nusers = {area.account.name}\nmanaged = yes\n", system=False)
-    client = opened(daemon, "w")
-    for what in ("commit", "discard", "discard"):
-        preview(client, "echo x >> file")
-        decide(client, what)
-    said = daemon.ctl("metrics").stdout.decode()
-    for name, count in (("previews", 3), ("commits", 1), ("discards", 2)):
-        assert f'cloister_tenant_{name}_total{{tenant="t"}} {count}' in said
 
 
 def cloister(client, daemon, *words):
