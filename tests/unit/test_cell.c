@@ -144,26 +144,18 @@ static void cause(struct fixture *f, enum cell_event event)
 	settle(f);
 }
 
-#define IMPOSSIBLE "impossible"
-
 /* clang-format off */
+/* An event that a state does not name is impossible in it. */
 static const char *const expected[STATES][EVENTS] = {
 	[STATE_CLOSED] = {
-		[EVENT_FAILED] = IMPOSSIBLE,
-		[EVENT_FILES_FAILED] = IMPOSSIBLE,
 		[EVENT_UNUSED] = " = closed",
 		[EVENT_IDLE] = " = closed",
-		[EVENT_READY] = IMPOSSIBLE,
 		[EVENT_GONE] = " = closed",
-		[EVENT_OVERDUE] = IMPOSSIBLE,
 		[EVENT_CALLED] = " open = opening",
 	},
 	[STATE_RESTING] = {
-		[EVENT_FAILED] = IMPOSSIBLE,
-		[EVENT_FILES_FAILED] = IMPOSSIBLE,
 		[EVENT_UNUSED] = " = closed",
 		[EVENT_IDLE] = " = resting",
-		[EVENT_READY] = IMPOSSIBLE,
 		[EVENT_GONE] = " = resting",
 		[EVENT_OVERDUE] = " = closed",
 		[EVENT_CALLED] = " = resting",
@@ -176,7 +168,6 @@ static const char *const expected[STATES][EVENTS] = {
 		[EVENT_IDLE] = " open = opening",
 		[EVENT_READY] = " = open",
 		[EVENT_GONE] = " open = opening",
-		[EVENT_OVERDUE] = IMPOSSIBLE,
 		[EVENT_CALLED] = " open = opening",
 	},
 	[STATE_OPEN] = {
@@ -186,7 +177,6 @@ static const char *const expected[STATES][EVENTS] = {
 		[EVENT_IDLE] = " kill-worker kill-files = ending",
 		[EVENT_READY] = " = open",
 		[EVENT_GONE] = " FILES_LOST = files resting",
-		[EVENT_OVERDUE] = IMPOSSIBLE,
 		[EVENT_CALLED] = " = open",
 	},
 	[STATE_FILES_ENDING] = {
@@ -206,15 +196,12 @@ static const char *const expected[STATES][EVENTS] = {
 		[EVENT_IDLE] = " = files held",
 		[EVENT_READY] = " = files held",
 		[EVENT_GONE] = " FILES_LOST = files resting",
-		[EVENT_OVERDUE] = IMPOSSIBLE,
 		[EVENT_CALLED] = " FILES_HELD = files held",
 	},
 	[STATE_FILES_RESTING] = {
 		[EVENT_FAILED] = " kill-worker = ending",
-		[EVENT_FILES_FAILED] = IMPOSSIBLE,
 		[EVENT_UNUSED] = " kill-worker = ending",
 		[EVENT_IDLE] = " = files resting",
-		[EVENT_READY] = IMPOSSIBLE,
 		[EVENT_GONE] = " = files resting",
 		[EVENT_OVERDUE] = " open-files = files opening",
 		[EVENT_CALLED] = " = files resting",
@@ -226,7 +213,6 @@ static const char *const expected[STATES][EVENTS] = {
 		[EVENT_IDLE] = " open-files = files opening",
 		[EVENT_READY] = " = open",
 		[EVENT_GONE] = " open-files = files opening",
-		[EVENT_OVERDUE] = IMPOSSIBLE,
 		[EVENT_CALLED] = " open-files = files opening",
 	},
 	[STATE_ENDING] = {
@@ -246,7 +232,6 @@ static const char *const expected[STATES][EVENTS] = {
 		[EVENT_IDLE] = " = quarantined",
 		[EVENT_READY] = " = quarantined",
 		[EVENT_GONE] = " LOST = closed",
-		[EVENT_OVERDUE] = IMPOSSIBLE,
 		[EVENT_CALLED] = " HELD = quarantined",
 	},
 };
@@ -262,10 +247,9 @@ TEST(test_every_event_in_every_state)
 		for (enum cell_event event = 0; event < EVENTS; event++) {
 			const char *want = expected[from][event];
 
-			assert_non_null(want);
 			assert_non_null(cell_acts[from][event]);
 			reach(f, from);
-			if (strcmp(want, IMPOSSIBLE) != 0) {
+			if (want) {
 				assert_ptr_not_equal(cell_acts[from][event], cell_impossible);
 				cause(f, event);
 				assert_string_equal(outcome(f), want);
