@@ -79,30 +79,6 @@ def test_tools_and_methods_are_told_of(client, workspace):
     assert [event(client, number) for _ in range(2)] == [("moved_from", "f"), ("moved_to", "g")]
 
 
-def test_entries_and_names_that_are_no_text(client, workspace):
-    number = watch(client, entries=True)
-    with inside(workspace):
-        os.symlink("/etc", workspace / "link")
-    told = notification(client, "file.event", number)
-    assert told["entry"]["type"] == "symlink" and told["entry"]["target"] == "/etc"
-    with inside(workspace):
-        os.mkdir(os.fsencode(workspace) + b"/\xff")
-    told = notification(client, "file.event", number)
-    assert told["path_base64"] == "/w==" and told["entry"]["path_base64"] == "/w=="
-
-
-def test_recursive(client, workspace):
-    with inside(workspace):
-        (workspace / "a" / "b").mkdir(parents=True)
-    number = watch(client, recursive=True)
-    client.use("run_command", command=": > a/b/f")
-    assert event(client, number) == ("created", "a/b/f")
-    client.use("run_command", command="mkdir a/new")
-    assert event(client, number) == ("created/", "a/new")
-    client.use("run_command", command=": > a/new/f")
-    assert event(client, number) == ("created", "a/new/f")
-
-
 def test_what_is_refused(client, workspace):
     with inside(workspace):
         (workspace / "f").touch()
@@ -114,14 +90,6 @@ def test_what_is_refused(client, workspace):
     assert "recursive" in refused(client, "file.watch", {"path": ".", "recursive": 1})
     assert "watch must be" in refused(client, "file.unwatch", {})
     assert client.call("file.unwatch", {"watch": 1 << 40}) == {"unwatched": False}
-
-
-def test_the_directory_goes(client, workspace):
-    with inside(workspace):
-        (workspace / "d").mkdir()
-    number = watch(client, "d")
-    client.use("run_command", command="rmdir d")
-    assert ended(client, number) == "NOT_FOUND"
 
 
 def test_a_deadline(client, workspace):

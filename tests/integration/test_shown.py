@@ -146,12 +146,6 @@ def test_how_a_command_ended(client, workspace, command, text):
     assert first.split(" after ")[0] + newline + rest == text
 
 
-@pytest.mark.deep("slow")
-def test_a_command_that_is_ended(client, workspace):
-    shown = message(client, "run_command", command="echo partial; sleep 600", timeout_ms=3000)
-    assert shown.startswith("TIMEOUT: The command was ended after ") and shown.endswith("\npartial\n")
-
-
 def few_numbers(first, last, line):
     """The text of a long file: the first line and every fifth one have numbers."""
     return "".join(f"{n if n == first or n % 5 == 0 else ''}\t{line(n)}\n" for n in range(first, last + 1))

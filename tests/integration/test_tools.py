@@ -9,7 +9,6 @@ import socket
 import stat
 import subprocess
 import threading
-import time
 
 import procfs
 import pytest
@@ -70,19 +69,6 @@ def test_a_file_over_the_cap_is_refused_with_advice(client, workspace):
     assert client.use("read_file", path="f", start_line=2)["content"] == "     2\ty\n"
     (workspace / "f").write_text("\n" * READ_LIMIT)
     assert client.use("read_file", path="f")["lines"] == READ_LIMIT
-
-
-def test_a_binary_file_is_described_and_not_shown(client, workspace):
-    for name, data, kind in (("nul", b"abc\0def", "application/octet-stream"),
-                             ("late", b"a" * 8191 + b"\0", "application/octet-stream"),
-                             ("png", b"\x89PNG\r\n\x1a\n\0\0", "image/png"),
-                             ("elf", b"\x7fELF\2\1\1\0", "application/x-elf")):
-        (workspace / name).write_bytes(data)
-        assert client.use("read_file", path=name) == {
-            "path": name, "binary": True, "size": len(data), "type": kind}
-    data = b"a" * 8192 + b"\0b"
-    (workspace / "text").write_bytes(data)
-    assert client.use("read_file", RAW, path="text")["content"] == data.decode()
 
 
 def test_base64_both_ways(client, workspace):
@@ -219,25 +205,6 @@ def test_link_loops(client, workspace):
     assert paths(client.use("list_directory", path=".", recursive=True)) == ["a", "b"]
 
 
-@pytest.mark.deep("busy")
-def test_a_directory_swapped_for_a_link_gives_nothing_away(daemon, client, workspace):
-    outside = daemon.area.new_directory("outside")
-    (outside / "f").write_text("secret")
-    client.run("mkdir d real; echo inside > d/f")
-    swap = client.begin("run_command", {"command": (
-        f"end=$(($(date +%s) + 3)); while [ $(date +%s) -lt $end ]; do mv d e; ln -s {outside} d; "
-        "rm d; mv e d; done"), "timeout_ms": 20000})
-    seen = set()
-    end = time.monotonic() + 2.5
-    while time.monotonic() < end or ("inside\n" not in seen and time.monotonic() < end + 30):
-        observation = client.observe("read_file", {"path": "d/f"}, RAW)
-        seen.add(observation["output"]["content"] if observation["success"]
-                 else observation["error"]["code"])
-    assert client.wait(swap)["result"]["success"]
-    assert "inside\n" in seen
-    assert seen <= {"inside\n", "NOT_FOUND", "SYMLINK_OUTSIDE_WORKSPACE", "BUSY"}
-
-
 # write_file
 
 
@@ -284,33 +251,6 @@ def test_a_reader_sees_the_old_or_the_new_content(client, workspace):
         reader.join()
     assert seen == contents
     assert os.listdir(workspace) == ["f"]
-
-
-@pytest.fixture
-def small_directory(area):
-    """A file system of its own that holds 256 KiB."""
-    if os.getuid() != 0:
-        pytest.skip("needs root to mount a small file system")
-    path = area.new_directory("small")
-    options = f"size=256k,mode=0755,uid={area.account.uid},gid={area.account.gid}"
-    with acting_as(0):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], check=True)
-    yield path
-    with acting_as(0):
-        subprocess.run(["umount", "--lazy", path], check=True)
-
-
-@user_mode_only
-def test_a_full_disk_leaves_the_old_content(small_directory, start_daemon):
-    client = start_daemon().connect()
-    client.call("workspace.open", {"root": str(small_directory)})
-    client.use("write_file", path="f", content="old")
-    for path in ("f", "new"):
-        assert code(client, "write_file", path=path, content="x" * MIB) == "NO_SPACE"
-    assert (small_directory / "f").read_text() == "old"
-    assert os.listdir(small_directory) == ["f"]
-    client.use("write_file", path="f", content="y" * 100 * KIB)
-    assert (small_directory / "f").stat().st_size == 100 * KIB
 
 
 # list_directory
