@@ -222,36 +222,6 @@ def test_the_oldest_ends_while_a_third_generation_starts(generations, area):
     assert area.run("cloisterctl", "audit", "verify", str(log)).returncode == 0
 
 
-@pytest.mark.deep("slow")
-def test_an_old_daemon_that_hangs_is_killed(generations, area):
-    first = generations()
-    root = area.new_directory()
-    begin(opened(first, root), "sleep 600")
-    runs(first, 1)
-    second = generations(former=first, host="retire_time = 0s")
-    first.process.send_signal(signal.SIGSTOP)
-    assert first.process.wait(120) == -signal.SIGKILL
-    assert "does not end: killing it" in second.log()
-    assert procfs.eventually(lambda: "old_daemon" not in status(second))
-    with opened(second, root) as client:
-        assert client.run("echo a")["stdout"] == "a\n"
-
-
-def test_a_preview_is_decided_on_where_it_was_made(generations):
-    first = generations()
-    client = opened(first, name="w")
-    client.call("tool.call", {"tool": "write_file", "arguments": {"path": "a", "content": "new"},
-                              "options": {"transaction": "preview"}})
-    second = generations(former=first)
-    with second.connect() as newcomer:
-        assert error_of(newcomer, "workspace.open", {"workspace": "w"})["data"]["code"] == "BUSY"
-        client.call("transaction.commit", {})
-        assert procfs.eventually(
-            lambda: "result" in newcomer.wait(newcomer.request("workspace.open", {"workspace": "w"})))
-        assert newcomer.run("cat a")["stdout"] == "new"
-    assert ended(first) == 0
-
-
 @pytest.mark.parametrize("what", ["commit", "discard", "leave"])
 def test_a_preview_stays_with_the_old_daemon_until_it_is_decided(generations, what):
     """Who opened the workspace before would undo it, and would find the layer of another preview or checkpoint gone later."""

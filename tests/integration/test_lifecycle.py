@@ -15,7 +15,7 @@ import time
 
 import procfs
 import pytest
-from cloister_client import Client, RpcError, acting_as
+from cloister_client import RpcError, acting_as
 from daemon import AM_ROOT, Area, Daemon, is_sanitized
 
 SOAK = os.environ.get("CLOISTER_SOAK", "short" if is_sanitized() else "full")
@@ -77,46 +77,6 @@ def test_a_killed_cloisterd_leaves_nothing(own_daemon, marker, stopped):
     assert_gone(processes, marker, procfs.SOON)
     with pytest.raises(OSError):
         own_daemon.connect()
-
-
-@pytest.mark.deep("slow")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_orderly_end_answers_what_runs(own_daemon, marker, number):
-    client = own_daemon.connect()
-    path = own_daemon.new_workspace(client)
-    calls = begin_all_kinds(client, path, marker)
-    processes = procfs.descendants(own_daemon.pid)
-    own_daemon.process.send_signal(number)
-    for call in calls:
-        observation = client.wait(call)["result"]
-        assert not observation["success"]
-        assert observation["error"]["code"] == "SHUTTING_DOWN"
-        assert observation["output"]["ended_by"] == "shutdown"
-    assert own_daemon.process.wait(120) == 0
-    assert_gone(processes, marker, 0)
-    assert not own_daemon.socket.exists()
-
-
-@pytest.mark.deep("slow")
-def test_no_new_work_during_an_orderly_end(own_daemon):
-    client = own_daemon.connect()
-    path = own_daemon.new_workspace(client)
-    deaf = client.begin("run_command", {"command": "trap '' TERM; touch deaf; while :; do sleep 0.1; done",
-                                        "timeout_ms": 300000})
-    assert procfs.eventually((path / "deaf").exists)
-    own_daemon.process.terminate()
-    assert procfs.eventually(lambda: "shutting down" in own_daemon.log())
-    assert client.fail("run_command", command="true")["code"] == "SHUTTING_DOWN"
-    with pytest.raises(RpcError) as caught:
-        client.call("workspace.open", {"workspace": "new"})
-    assert caught.value.name == "SHUTTING_DOWN"
-    try:
-        with Client(own_daemon.socket, own_daemon.account.uid) as late:
-            assert late.receive()["error"]["data"]["code"] == "SHUTTING_DOWN"
-    except ConnectionRefusedError:
-        pass
-    assert client.wait(deaf)["result"]["output"]["ended_by"] == "shutdown"
-    assert own_daemon.process.wait(120) == 0
 
 
 def draining(start_daemon, account, area, time_text):
@@ -311,42 +271,6 @@ def test_a_killed_files_process_is_replaced(own_daemon):
     assert other.wait(untouched)["result"]["error"]["code"] == "CANCELLED"
 
 
-@pytest.mark.deep("busy")
-def test_processes_killed_again_and_again(own_daemon):
-    client = own_daemon.connect()
-    path = own_daemon.new_workspace(client)
-    for i in range(14):
-        # A command may have been answered before cloisterd noticed the death of the files process.
-        while not own_daemon.cells():
-            client.observe("run_command", {"command": "true"})
-        ((worker, files),) = own_daemon.cells()
-        own_daemon.kill((worker, files)[i % 2])
-        deadline = time.monotonic() + 60
-        while True:
-            observation = client.observe("run_command", {"command": "echo well"})
-            if observation["success"]:
-                break
-            assert observation["error"]["code"] == "WORKER_LOST"
-            assert time.monotonic() < deadline
-    assert not list(path.iterdir())
-
-
-@pytest.mark.deep("slow")
-@pytest.mark.skipif(not AM_ROOT, reason="needs root to stop a process that is pid 1 of its namespace")
-def test_a_worker_that_does_not_answer_is_killed(own_daemon, marker):
-    client = own_daemon.connect()
-    path = own_daemon.new_workspace(client)
-    worker, _ = own_daemon.cell_of(path)
-    call = client.begin("run_command", {"command": f"touch begun; sleep 600; : {marker}", "timeout_ms": 300000})
-    assert procfs.eventually((path / "begun").exists)
-    procfs.stop(worker)
-    assert client.cancel(call)
-    observation = client.wait(call)["result"]
-    assert observation["error"]["code"] == "WORKER_LOST"
-    assert_gone([worker], marker, procfs.SOON)
-    assert client.run("echo well")["stdout"] == "well\n"
-
-
 @pytest.mark.deep("slow")
 @pytest.mark.skipif(not AM_ROOT, reason="needs root to stop a process that is pid 1 of its namespace")
 def test_a_files_process_that_does_not_answer_costs_no_command(own_daemon):
@@ -517,22 +441,6 @@ def test_a_workspace_closes_with_its_last_user(own_daemon):
     second.call("workspace.close")
     assert procfs.vanish([worker, files])
     assert procfs.eventually(lambda: not procfs.children(own_daemon.spawner()))
-
-
-def test_clients_that_leave_in_the_middle(own_daemon):
-    paths = [own_daemon.area.new_directory() for _ in range(5)]
-    for i in range(100):
-        client = own_daemon.connect()
-        client.request("workspace.open", {"root": str(paths[i % 5])})
-        if i % 2:
-            client.begin("run_command", {"command": "sleep 600"})
-        if i % 3:
-            client.send_raw(b'{"jsonrpc":')
-        client.close()
-    client = own_daemon.connect()
-    own_daemon.new_workspace(client)
-    assert client.run("echo well")["stdout"] == "well\n"
-    assert procfs.eventually(lambda: len(own_daemon.cells()) == 1, 60)
 
 
 # The end of a command
