@@ -96,18 +96,6 @@ def test_draining_and_shutting_down(start_daemon, area):
         client.cancel(running)
 
 
-def test_a_failed_self_test(start_daemon, area):
-    daemon = start_daemon(config=config(area))
-    blocker = daemon.state / "workspaces" / ".selftest"
-    blocker.write_text("")
-    assert daemon.ctl("selftest").returncode == 1
-    becomes(daemon, "selftest")
-    assert agent_check(daemon) == "down #selftest\n"
-    blocker.unlink()
-    assert daemon.ctl("selftest").returncode == 0
-    becomes(daemon)
-
-
 @as_root
 def test_an_audit_log_that_fails(start_daemon, area):
     with area.disk("256k") as place:
@@ -155,21 +143,6 @@ def test_a_full_state_directory(start_daemon, area):
         becomes(daemon, "disk")
         daemon.reload(config(area, disk="0"))
         becomes(daemon)
-
-
-@pytest.mark.deep("slow")
-@as_root
-def test_a_journal_that_has_room_again(start_daemon, area):
-    """A drained host gets no call with a key by which it would learn that."""
-    with area.disk("4m") as place:
-        daemon = start_daemon(config=config(area), state=place / "state")
-        filler = fill(place)
-        with daemon.connect() as client:
-            fail_with_keys(daemon, client)
-        assert daemon.ctl("drain").returncode == 0
-        filler.unlink()
-        becomes(daemon, "draining")
-        assert "the journal of keys can be written again" in daemon.log()
 
 
 def test_too_little_memory(start_daemon, area):

@@ -214,24 +214,6 @@ def test_bytes_of_a_line_that_is_refused_are_no_lines(client, workspace, params,
     assert not client.answers and not (workspace / "forged").exists()
 
 
-def test_bytes_beyond_the_bounds_are_refused_and_not_kept(own_daemon):
-    with own_daemon.connect() as client:
-        own_daemon.new_workspace(client)
-        call = begin(client, "sleep 600", timeout_ms=600000)
-        client.run("true")
-        before = memory(own_daemon.pid)
-        numbers = [send(client, call, bytes(MIB // 2), f"f{i}") for i in range(2)]
-        for i in range(100):
-            with pytest.raises(RpcError) as error:
-                client.result(send(client, call, bytes(MIB // 2), f"g{i}"))
-            assert error.value.name == "BUSY"
-        if not is_sanitized():
-            assert memory(own_daemon.pid) - before < 24 * 1024
-        assert client.run("echo served")["stdout"] == "served\n"
-        assert client.cancel(call)
-        assert all(client.result(number)["closed"] for number in numbers)
-
-
 def test_output_behind_the_line(client, workspace):
     data = os.urandom(MIB) + REQUESTS
     (workspace / "data").write_bytes(data)

@@ -9,8 +9,6 @@ import procfs
 import pytest
 from cloister_client import Client, RpcError, acting_as
 
-MIB = 1 << 20
-LINE_LIMIT = 32 * MIB  # LIMIT_LINE_BYTES
 
 
 def error_of(client, line, number=None):
@@ -39,17 +37,6 @@ def refused(client, method, params=None):
 # Messages
 
 
-@pytest.mark.parametrize("line, code", [
-    (b"{", -32700), (b'{"id":NaN}', -32700), (b'{"jsonrpc":"2.0","id":1,"method":"\xed\xa0\x80"}', -32700),
-    (b"[" * 100000, -32700), (b"[" + b"{}," * 1000000 + b"{}]", -32700), (b"1", -32600),
-    (b'[{"jsonrpc":"2.0","id":1,"method":"tools.list"}]', -32600), (b'{"jsonrpc":"2.0","id":1.5,"method":"tools.list"}', -32600)],
-    ids=["torn", "NaN", "UTF-8", "deep", "many", "number", "batch", "id"])
-def test_what_is_no_request_is_refused(client, line, code):
-    """The answer has the id if the line shows one. unit/test_jsonrpc.c has every kind of mistake."""
-    assert error_of(client, line, 1 if b'"id":1,' in line and line.startswith(b"{") else None)["code"] == code
-    assert_usable(client)
-
-
 def test_an_integer_and_a_string_are_different_ids(client, workspace):
     client.request("tool.call", {
         "tool": "run_command", "arguments": {"command": f"{GATE}; echo integer"}}, number=1)
@@ -63,67 +50,13 @@ def test_an_integer_and_a_string_are_different_ids(client, workspace):
 # Lines
 
 
-def send_part_of_line(client, size):
-    part = b"x" * MIB
-    for _ in range(size // MIB):
-        client.send_raw(part)
-
-
 def test_no_more_than_the_beginning_of_a_line_is_scanned_for_its_id(client):
     """The loop would scan the rest of a long line for as long, and all clients would wait."""
     assert error_of(client, b'{"a":"' + b"x" * 60000 + b'","id":1,', 1)["code"] == -32700
     assert error_of(client, b'{"a":"' + b"x" * 70000 + b'","id":1,')["code"] == -32700
 
 
-def test_an_overlong_line_is_refused_and_not_kept(own_daemon):
-    client = own_daemon.connect()
-    assert_usable(client)
-    before = procfs.rss_kib(own_daemon.pid)
-    send_part_of_line(client, LINE_LIMIT + MIB)
-    answer = client.receive()
-    assert answer["id"] is None and answer["error"]
-    # cloisterd frees the part of the line that it has read, and keeps nothing of the rest.
-    send_part_of_line(client, 200 * MIB)
-    assert procfs.eventually(lambda: procfs.rss_kib(own_daemon.pid) - before < 4096), \
-        f"{before} KiB before the line, {procfs.rss_kib(own_daemon.pid)} after 233 MiB of it"
-    client.send_raw(b"\n")
-    assert_usable(client)
-    assert not client.answers
-
-
-def test_half_close_is_still_answered(daemon, client, workspace):
-    first = client.begin("run_command", {"command": f"{GATE}; echo late"})
-    second = client.request("tools.list")
-    client.socket.shutdown(socket.SHUT_WR)
-    assert client.wait(second)["result"]
-    (workspace / "go").touch()
-    assert client.wait(first)["result"]["output"]["stdout"] == "late\n"
-    assert client.receive() is None
-
-
-def test_a_client_that_does_not_read_is_not_read(own_daemon):
-    """cloisterd stops reading from a client that does not read. The unread answers are bounded, and other clients are
-    served."""
-    client = own_daemon.connect()
-    before = procfs.rss_kib(own_daemon.pid)
-    client.socket.settimeout(1)
-    with pytest.raises(TimeoutError):
-        for _ in range(100000):
-            client.send_raw(b'{"jsonrpc":"2.0","id":1,"method":"tools.list"}\n' * 100)
-    assert procfs.rss_kib(own_daemon.pid) - before < 32 * 1024
-    assert_usable(own_daemon.connect())
-
-
 # Calls
-
-
-def test_calls_of_one_connection_run_concurrently(client, workspace):
-    (workspace / "file").write_text("content\n")
-    slow = client.begin("run_command", {"command": f"{GATE}; echo slow"})
-    fast = client.begin("read_file", {"path": "file"})
-    assert client.receive_any()["id"] == fast
-    (workspace / "go").touch()
-    assert client.receive_any()["id"] == slow
 
 
 def test_more_calls_than_a_connection_may_have_are_busy(client, workspace):

@@ -244,24 +244,6 @@ def test_refusals(own_daemon):
     assert "session.end" in refused(client, "workspace.freeze", {"template": "u"}, "BUSY")
 
 
-def test_limits(start_daemon, area):
-    expected["way"] = BY
-    lines = ["[cloister]", *["mode = system"] * SYSTEM, f"admin_group = {area.account.gid}", "[tenant one]",
-             f"users = {area.account.name}", "managed = yes", "templates = 2", "workspaces_existing = 4", ""]
-    daemon = start_daemon(config="\n".join(lines), system=SYSTEM)
-    client = opened(daemon, "w")
-    freeze(client, "a")
-    freeze(client, "b")
-    assert "2 templates" in refused(client, "workspace.freeze", {"template": "c"}, "QUOTA_EXCEEDED")
-    refused(client, "workspace.fork", {"from": "a", "count": 4}, "QUOTA_EXCEEDED")
-    fork(client, "a", 3)
-    refused(client, "workspace.fork", {"from": "a"}, "QUOTA_EXCEEDED")
-    assert 'cloister_tenant_templates{tenant="one"} 2\n' in daemon.control().call("metrics")["text"]
-    assert 'cloister_tenant_forks_total{tenant="one"} 3\n' in daemon.control().call("metrics")["text"]
-    assert daemon.ctl("template", "remove", "b", "--tenant", "one").returncode == 0
-    freeze(client, "c")
-
-
 def test_calls_in_flight_are_waited_for(own_daemon):
     client = opened(own_daemon, "w")
     running = client.begin("run_command", {"command": "touch begun; sleep 1; echo done > f"})
