@@ -7,8 +7,7 @@ import os
 import pytest
 
 from cloister_client import RpcError, acting_as
-from daemon import Area, Daemon
-from test_hostile_peers import Liar, is_only_answer, undisturbed
+from test_hostile_peers import Liar, is_only_answer, lied_to_fixture, undisturbed  # noqa: F401
 
 MIB = 1 << 20
 ROUNDS = 150
@@ -115,16 +114,6 @@ LIES = {
     "nothing written": (SEND, "send(frame(FILES_TAKEN, call, files_amount(0)))"),
     "an entry to a write": (SEND, "send(frame(FILES_NODE, call, files_node('x')))"),
 }
-
-
-@pytest.fixture(scope="module")
-def lied_to(account):
-    place = Area(account)
-    place.take_liars()
-    running = Daemon(place)
-    yield running
-    assert running.stop() == 0
-    place.remove()
 
 
 @pytest.mark.parametrize("name", LIES)

@@ -24,14 +24,20 @@ KEYED_PATCH = (*PATCH, {"key": "k"})
 LOST = {"WORKER_LOST"}
 
 
-@pytest.fixture(scope="module")
-def daemon(account):
+@pytest.fixture(scope="module", name="lied_to")
+def lied_to_fixture(account):
+    """A cloisterd whose processes lie where a workspace says so."""
     place = Area(account)
     place.take_liars()
     running = Daemon(place)
     yield running
     assert running.stop() == 0
     place.remove()
+
+
+@pytest.fixture(scope="module")
+def daemon(lied_to):
+    return lied_to
 
 
 class Liar:

@@ -6,9 +6,8 @@ import os
 import pytest
 
 from cloister_client import RpcError, acting_as
-from daemon import Area, Daemon
 from test_hostile_files import RENAMER
-from test_hostile_peers import Liar, undisturbed
+from test_hostile_peers import Liar, lied_to_fixture, undisturbed  # noqa: F401
 
 # No two equal events in a row: the kernel would make them one, and so would the watch of a few files.
 FLOOD = r"""python3 - <<'E'
@@ -96,16 +95,6 @@ LIES = {
     "events of another call": (READY + "send(*[frame(FILES_EVENT, call - 1, files_event('x'))] * 10000)", True),
     "an end without a reason": (READY + "send(frame(FILES_END, call, files_end()))", "EXECUTION_ERROR"),
 }
-
-
-@pytest.fixture(scope="module")
-def lied_to(account):
-    place = Area(account)
-    place.take_liars()
-    running = Daemon(place)
-    yield running
-    assert running.stop() == 0
-    place.remove()
 
 
 @pytest.mark.parametrize("name", LIES)

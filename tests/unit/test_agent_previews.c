@@ -204,27 +204,6 @@ TEST(test_what_is_wrong)
 	fake_client_close(&client);
 }
 
-TEST(test_others_wait)
-{
-	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w"),
-			   other = fake_client_open(*state, &agent_endpoint, ALICE, "w");
-
-	fake_client_says(&client, PREVIEW("hang"), NULL);
-	fake_client_says(
-		&client, COMMIT, REFUSED("2", "BUSY", "The preview's call is not answered yet*"));
-	fake_client_says(
-		&client, DISCARD, REFUSED("2", "BUSY", "The preview's call is not answered yet*"));
-	fake_client_says(&other, READ, BUSY("Another client's preview is open*"));
-	fake_client_says(&other, COMMIT, NONE);
-	fake_client_says(&client, REQUEST("5", "tool.cancel", "{\"id\":1}"),
-		"{*\"id\":*}\n{*\"diff\":{" ADDED "}*}");
-	fake_client_says(&other, PREVIEW("echo x"), BUSY("Another client's preview is open*"));
-	fake_client_says(&client, DISCARD, DISCARDED);
-	fake_client_says(&other, READ, DONE);
-	fake_client_close(&other);
-	fake_client_close(&client);
-}
-
 /* Whatever its client does instead of deciding, it is undone. */
 TEST(test_a_client_that_does_not_decide)
 {

@@ -172,29 +172,6 @@ TEST(test_waiting)
 	fake_client_close(&client);
 }
 
-TEST(test_a_terminal)
-{
-	struct fake_client client = fake_client_open(*state, &agent_endpoint, ALICE, "w");
-
-	talk(&client, START("{\"command\":\"hang\",\"pty\":{\"rows\":24,\"cols\":80}}"),
-		RESULT("1", "{*\"pty\":{\"rows\":24,\"cols\":80},*}"));
-	has_started(&client);
-	talk(&client, RESIZE("\"rows\":50,\"cols\":132"), RESULT("7", "{\"resized\":true}"));
-	talk(&client, LIST, RESULT("6", "{*\"pty\":{\"rows\":50,\"cols\":132},*}"));
-	/* It has input without having asked for it, which ends with a character only. */
-	talk(&client, WRITE("\"data\":\"x\""),
-		RESULT("3", "{\"taken\":1,\"next\":1,\"closed\":false}"));
-	talk(&client, WRITE("\"data\":\"x\",\"eof\":true"), WRONG("3", "Ctrl-D"));
-	talk(&client, WRITE("\"at\":1"), RESULT("3", "{\"taken\":0,\"next\":1,\"closed\":false}"));
-	talk(&client, END(",\"grace_ms\":0"), RESULT("5", "{*\"ended_by\":\"cancel\"*}"));
-	talk(&client, RESIZE("\"rows\":1,\"cols\":1"), RESULT("7", "{\"resized\":false}"));
-	/* What has none cannot be given one, and has no foreground. */
-	start(&client, START("{\"command\":\"hang\"}"));
-	talk(&client, RESIZE("\"rows\":24,\"cols\":80"), WRONG("7", "no terminal"));
-	talk(&client, SIGNAL("\"signal\":\"INT\",\"to\":\"foreground\""), WRONG("4", "foreground"));
-	fake_client_close(&client);
-}
-
 /* A server of this machine stands in for the command's: the cell has the test's own network. */
 static int make_server(uint16_t *ret_port)
 {

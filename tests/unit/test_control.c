@@ -232,34 +232,6 @@ TEST(test_show)
 	}
 }
 
-/* Finds the name of the only call in flight. */
-static void name_call(struct house *house, char name[64])
-{
-	const char *answer, *at;
-
-	fake_client_send(&house->admin, ASK("commands", "{}") "\n");
-	answer = fake_client_take(&house->admin);
-	at = strstr(answer, "\"call\":\"");
-	assert_non_null(at);
-	snprintf(name, 64, "%.*s", (int)strcspn(at + 8, "\""), at + 8);
-}
-
-TEST(test_a_call_that_is_named)
-{
-	struct house *house = *state;
-	char name[64], line[256];
-
-	fake_client_says(&house->agent, OPEN, OPENED);
-	fake_client_says(&house->agent, HANG("1"), NULL);
-	name_call(house, name);
-	snprintf(line, sizeof(line), ASK("show", "{\"call\":\"%s\"}"), name);
-	fake_client_says(&house->observer, line, ANSWER("{\"calls\":[" HANGING "]}"));
-	snprintf(line, sizeof(line), ASK("kill", "{\"call\":\"%s\"}"), name);
-	fake_client_says(&house->admin, line, ANSWER("{\"told\":1,\"already_ending\":0}"));
-	assert_non_null(strstr(fake_client_take(&house->agent), "\"ended_by\":\"admin\""));
-	fake_client_says(&house->admin, line, ERROR("1", "-32000", NAMED("NOT_FOUND")));
-}
-
 TEST(test_kill)
 {
 	struct house *house = *state;
@@ -279,21 +251,6 @@ TEST(test_kill)
 	fake_client_says(&house->admin, ASK("kill", "{\"workspace\":\"@/root\"}"),
 		ANSWER("{\"told\":0,\"already_ending\":1}"));
 	fake_client_says(&house->admin, NOTIFICATION("kill", "{\"workspace\":\"@/root\"}"), NULL);
-}
-
-TEST(test_drain_and_resume)
-{
-	struct house *house = *state;
-
-	fake_client_says(&house->agent, OPEN, OPENED);
-	fake_client_says(&house->agent, HANG("1"), NULL);
-	fake_client_says(
-		&house->admin, ASK("drain", "{}"), ANSWER("{\"draining\":true,\"calls\":1}"));
-	fake_client_says(&house->admin, ASK("status", "{}"), ANSWER("{*\"state\":\"draining\",*}"));
-	fake_client_says(&house->agent, OPEN, ERROR("0", "-32000", NAMED("SHUTTING_DOWN")));
-	fake_client_says(
-		&house->admin, ASK("resume", "{}"), ANSWER("{\"draining\":false,\"calls\":1}"));
-	fake_client_says(&house->agent, OPEN, OPENED);
 }
 
 /* A call runs in the workspace all the time, so its work goes on here. */
