@@ -153,21 +153,6 @@ def test_too_many_files(start):
     assert error["code"] == "QUOTA_EXCEEDED" and "more files than it may" in error["message"], error
 
 
-@pytest.mark.deep("slow")
-def test_a_command_that_goes_on_beyond_is_ended(start):
-    daemon = start()
-    client = opened(daemon)
-    is_measured(daemon)
-    seen = client.observe("run_command", {
-        "command": "i=0; while [ $i -lt 400 ]; do i=$((i+1)); head -c 512K /dev/zero >f$i; sleep .5; done", "timeout_ms": 300000})
-    assert not seen["success"] and seen["error"]["code"] == "QUOTA_EXCEEDED", seen
-    assert seen["output"]["ended_by"] == "disk"
-    with daemon.control() as control:
-        assert "cloister_commands_total{ended_by=\"disk\"} 1\n" in control.call("metrics")["text"]
-    # The workspace still opens, shows and removes.
-    client.call("workspace.remove", {"workspace": "w"})
-
-
 def test_one_file_is_never_larger_than_all_may_be(start):
     daemon = start()
     client = opened(daemon)

@@ -127,16 +127,6 @@ def test_ready_status_stopping(managers, abstract):
     assert manager.stop() == 0
 
 
-def test_stopping_says_how_long_a_drain_may_take(managers):
-    manager = managers()
-    manager.start("--agent-socket", str(manager.place / "s"),
-                  config=f"[cloister]\ndrain_time = 2min\n[tenant t]\nusers = {manager.area.account.uid}\n")
-    manager.until("STATUS=")
-    manager.process.send_signal(signal.SIGTERM)
-    assert manager.until("STOPPING=1")[-1] == "STOPPING=1\nEXTEND_TIMEOUT_USEC=135000000\nSTATUS=shutting down"
-    assert manager.stop() == 0
-
-
 def test_reloading(managers):
     manager = managers()
     text = f"[cloister]\n[tenant t]\nusers = {manager.area.account.uid}\n"
@@ -233,20 +223,6 @@ def test_a_service_starts_no_cloister_egress_itself(managers):
         manager.start("--config", str(config), sockets=(manager.listen("a"),), LISTEN_FDS=1)
         assert manager.process.wait(120) == 1
     assert "FileDescriptorName=egress" in manager.log()
-
-
-@pytest.mark.parametrize("kind", ["datagram", "connected", "inet", "file"])
-def test_what_is_no_listening_socket(managers, kind):
-    manager = managers()
-    passed = {
-        "datagram": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM),
-        "connected": lambda: socket.socketpair()[0],
-        "inet": lambda: socket.create_server(("127.0.0.1", 0)),
-        "file": lambda: open("/dev/null", "rb"),
-    }[kind]()
-    manager.start(sockets=(passed,), LISTEN_FDS=1, LISTEN_FDNAMES="agent")
-    assert manager.process.wait(120) == 1
-    assert "not a listening Unix stream socket" in manager.log()
 
 
 def test_what_was_passed_to_another_process_is_closed(managers):

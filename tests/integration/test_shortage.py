@@ -125,44 +125,6 @@ class Injected:
 
 
 @pytest.mark.deep("busy")
-@pytest.mark.skipif(not AM_ROOT or not shutil.which("strace"), reason="needs root and strace to make system calls fail")
-@pytest.mark.parametrize("error", ["ENFILE", "EMFILE", "ENOMEM"])
-def test_a_host_without_files_is_waited_for(own_daemon, error):
-    client = own_daemon.connect()
-    path = own_daemon.new_workspace(client)
-    check_works(own_daemon, client)
-    before = own_daemon.settled_fds()
-    with Injected(own_daemon.pid, f"accept4:error={error}"):
-        waiting = own_daemon.connect()
-        waiting.request("tools.list")
-        assert procfs.eventually(lambda: "cloisterd pauses accepting connections" in own_daemon.log())
-        # cloisterd waits without a busy loop, and serves the clients that are connected.
-        used = cpu_ticks(own_daemon.pid)
-        for i in range(20):
-            client.use("write_file", path=f"f{i}", content="x")
-        time.sleep(1)
-        assert cpu_ticks(own_daemon.pid) - used < os.sysconf("SC_CLK_TCK") / 2
-    assert "result" in waiting.receive()
-    waiting.close()
-    with Injected(own_daemon.pid, f"pipe2:error={error}", f"socketpair:error={error}", f"fcntl:error={error}"):
-        with pytest.raises(RpcError) as caught:
-            client.call("workspace.open", {"root": str(own_daemon.area.new_directory())})
-        assert caught.value.name in ("BUSY", "EXECUTION_ERROR"), caught.value
-        observations = [client.observe("run_command", {"command": "true"}) for _ in range(12)]
-        for failed in (observation["error"] for observation in observations if not observation["success"]):
-            check_busy(failed)
-        assert not all(observation["success"] for observation in observations)
-    client.call("workspace.open", {"root": str(path)})
-    check_works(own_daemon, client)
-    assert procfs.eventually(lambda: own_daemon.settled_fds() <= before), procfs.fds(own_daemon.pid)
-
-
-def cpu_ticks(pid):
-    fields = (procfs.PROC / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()
-    return int(fields[11]) + int(fields[12])
-
-
-@pytest.mark.deep("busy")
 def test_answers_of_the_spawner_wait_until_their_descriptors_fit(own_daemon):
     client = own_daemon.connect()
     own_daemon.new_workspace(client)

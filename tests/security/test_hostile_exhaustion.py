@@ -236,16 +236,6 @@ def test_floods(cell, bystander, command, streams):
         assert (output[f"{stream}_bytes"] > 0) is (stream in streams)
 
 
-def test_eight_floods_at_once(cell, bystander):
-    numbers = [cell.client.begin("run_command", {"command": "yes", "timeout_ms": 10000})
-               for _ in range(8)]
-    for _ in range(10):
-        bystander.check()
-    for number in numbers:
-        observation = cell.client.result(number)
-        is_ended(observation, {"TIMEOUT": "timeout"}.get(observation["error"]["code"], "output_limit"))
-
-
 def test_a_client_that_does_not_read_stalls_its_own_command_only(cell, bystander):
     sent = begin(cell, "yes", {"stream": True}, timeout_ms=3000)
     sent.runs()
