@@ -19,7 +19,7 @@
 #include "supervisor/connection/dear_users.h"
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/layers/workspace_preview.h"
-#include "supervisor/workspace/workspace.h"
+#include "supervisor/workspace/workspace_access.h"
 #include "supervisor/workspace/workspace_look.h"
 
 #include <assert.h>

@@ -12,25 +12,17 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct network_use;
 struct tenant;
 struct workspace;
-struct workspaces;
 
-/**
- * For workspaces.c: adds a workspace of @tenant at @root, which is taken in any case, to
- * @workspaces. Returns NULL if memory is out.
- */
-struct workspace *workspace_new(struct workspaces *workspaces, struct tenant *tenant,
-	struct workspace_root *root, enum workspace_kind kind, const char *name);
-/** For workspaces.c: ends the cell, without callbacks, and removes the workspace from the list. */
-void workspace_free(struct workspace *workspace);
-/**
- * For workspaces.c, after a reload: sets the tenant as it is configured now. NULL: the tenant does
- * not exist any more, and the workspace keeps the old one.
- */
-void workspace_reload(struct workspace *workspace, struct tenant *tenant);
+/* A way through the workspaces in pieces, between which some may come and go. Zeroed: none. */
+struct workspaces_walk {
+	LIST_ENTRY(workspaces_walk) entry;
+	struct workspace *next;
+};
 
 struct workspace *workspace_hold(struct workspace *workspace);
 /** Ends a use of the workspace; the last one's end closes the cell. NULL is allowed. */
@@ -44,9 +36,6 @@ struct tenant *workspace_tenant(const struct workspace *workspace);
 
 /** Returns the sum for descriptors that its processes share (shared_fd.h), borrowed. */
 struct shared_fd_sum *workspace_fd_sum(const struct workspace *workspace);
-
-/** Whether its tenant may still have it open. */
-bool workspace_is_allowed(const struct workspace *workspace);
 
 /** A connection opens the workspace, which it holds, or closes it. */
 void workspace_attend(struct workspace *workspace, bool open);

@@ -34,3 +34,11 @@ void workspace_access_done(struct workspace_access *access)
 	free(access->parents);
 	*access = (struct workspace_access){0};
 }
+
+bool workspace_is_allowed(const struct workspace *workspace)
+{
+	const struct workspace_access access = {
+		workspace->kind, workspace->root.parents, workspace->root.n_parents};
+
+	return workspace_access_allows(&access, workspace->tenant);
+}

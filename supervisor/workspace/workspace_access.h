@@ -17,4 +17,6 @@ struct workspace_access {
 int workspace_access_copy(const struct workspace *workspace, struct workspace_access *ret);
 /** Whether @tenant may have a workspace of this access open. */
 bool workspace_access_allows(const struct workspace_access *access, const struct tenant *tenant);
+/** Whether the tenant of @workspace may still have it open. */
+bool workspace_is_allowed(const struct workspace *workspace);
 void workspace_access_done(struct workspace_access *access);

@@ -9,8 +9,6 @@
 #include "common/links.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/workspace/layers/workspace_layers.h"
-#include "supervisor/workspace/layers/workspace_preview.h"
 #include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_pause.h"
 #include "supervisor/workspace/workspace_state.h"
@@ -37,12 +35,12 @@ static const struct {
 /* Calls are held back. */
 static bool is_held(const struct workspace *workspace)
 {
-	return (workspace->swap && workspace_swap_holds(workspace)) || workspace->freeze;
+	return workspace->swap_holds || workspace->freeze;
 }
 
 static bool may_begin(const struct workspace *workspace, enum call_class class)
 {
-	if (class == CALL_CLASS_WRITE && workspace_pause_holds(workspace))
+	if (class == CALL_CLASS_WRITE && workspace->pause.state != PAUSE_NONE)
 		return false;
 	if (class == CALL_CLASS_SESSION && !workspace_tasks_may(workspace))
 		return false;
@@ -114,6 +112,16 @@ bool workspace_calls_run(const struct workspace *workspace)
 {
 	for (size_t i = 0; i < CALL_CLASSES; i++)
 		if (i != CALL_CLASS_WATCH && workspace->running[i] > 0)
+			return true;
+	return false;
+}
+
+bool workspace_calls_unparked(const struct workspace *workspace)
+{
+	const struct workspace_entry *entry;
+
+	TAILQ_FOREACH (entry, &workspace->entries, link)
+		if (!entry->parked && entry->class != CALL_CLASS_WATCH)
 			return true;
 	return false;
 }
@@ -217,12 +225,30 @@ void workspace_calls_lost(
 	}
 }
 
+/* Whether @entry, which enters, must wait for the beginning or the end of a preview. */
+static bool is_parked(const struct workspace *workspace, const struct workspace_entry *entry)
+{
+	const struct workspace_preview *preview = workspace->preview;
+
+	if (entry->looks)
+		return false;
+	switch (preview->state) {
+	case PREVIEW_MAKING:
+		/* Those that come while earlier ones are waited for are among these. */
+		return entry->inside || workspace->swap_holds;
+	case PREVIEW_FAILED:
+		return entry->inside;
+	default:
+		return !entry->inside;
+	}
+}
+
 void workspace_enter(struct workspace *workspace, struct workspace_entry *entry)
 {
 	entry->sched = (struct sched_entry){
 		.class = classes[entry->class].sched, .begin = on_scheduled, .context = workspace};
 	entry->begun = false;
-	entry->parked = workspace->preview && workspace_preview_parks(workspace, entry);
+	entry->parked = workspace->preview && is_parked(workspace, entry);
 	TAILQ_LINK_TAIL(&workspace->entries, entry, link);
 	if (!entry->parked && entry->sched.class != SCHED_NONE)
 		scheduler_add(workspace->all->scheduler, &entry->sched, &workspace->queues);

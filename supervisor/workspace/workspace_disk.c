@@ -100,20 +100,16 @@ static bool is_command(const struct workspace_entry *entry)
 /* A sweep measures too. */
 bool workspace_disk_ask(void *context, enum disk_ask what)
 {
-	uint8_t payload[FILES_SWEEP_SIZE];
-	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	struct workspace *workspace = context;
 
+	if (what != DISK_ASK_FROZEN && what != DISK_ASK_NO_MORE)
+		return workspace_measure(workspace, what == DISK_ASK_PROMPT);
 	if (!cell_serves(workspace->cell, CELL_FILES))
 		return false;
-	files_sweep_put(&writer, &(struct files_sweep){.prompt = what == DISK_ASK_PROMPT});
 	if (what == DISK_ASK_FROZEN)
 		workspace_pause_begin(workspace, workspace->disk.pause_ms);
-	else if (what == DISK_ASK_NO_MORE)
-		workspace_send_files(workspace, FILES_CANCEL, 0, (struct text){NULL, 0});
 	else
-		workspace_send_files(
-			workspace, FILES_SWEEP, 0, (struct text){(char *)payload, writer.len});
+		workspace_send_files(workspace, FILES_CANCEL, 0, (struct text){NULL, 0});
 	return true;
 }
 

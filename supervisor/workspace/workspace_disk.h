@@ -44,7 +44,7 @@ struct disk_state workspace_disk(const struct workspace *workspace);
 /** Whether what is measured is over the soft limit, so that nothing may be written. */
 bool disk_state_is_over(const struct disk_state *state);
 
-/** For workspace.c: asks the files process of the workspace @context, for disk_use_init(). */
+/** For workspace_life.c: asks the files process of the workspace @context, for disk_use_init(). */
 bool workspace_disk_ask(void *context, enum disk_ask what);
 
 /**
@@ -54,8 +54,8 @@ bool workspace_disk_ask(void *context, enum disk_ask what);
 void workspace_disk_calls(struct workspace *workspace);
 
 /**
- * For workspace.c: takes the end of a measurement, and ends commands that have written too much.
- * Returns 0 or -EBADMSG.
+ * For workspace_life.c: takes the end of a measurement, and ends commands that have written too
+ * much. Returns 0 or -EBADMSG.
  */
 int workspace_disk_measured(struct workspace *workspace, struct text payload);
 

@@ -4,10 +4,10 @@
 
 #include "common/wire/channel.h"
 #include "common/wire/wire_commands.h"
+#include "common/wire/wire_files.h"
 #include "supervisor/base/clock.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/workspace_disk.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <errno.h>
@@ -45,10 +45,16 @@ bool workspace_pause_end(struct workspace *workspace)
 	return whole;
 }
 
-static void measure_paused_disk(struct workspace *workspace)
+bool workspace_measure(struct workspace *workspace, bool prompt)
 {
-	if (cell_serves(workspace->cell, CELL_FILES))
-		(void)workspace_disk_ask(workspace, DISK_ASK_PROMPT);
+	uint8_t payload[FILES_SWEEP_SIZE];
+	struct wire_writer writer = wire_writer(payload, sizeof(payload));
+
+	if (!cell_serves(workspace->cell, CELL_FILES))
+		return false;
+	files_sweep_put(&writer, &(struct files_sweep){.prompt = prompt});
+	workspace_send_files(workspace, FILES_SWEEP, 0, (struct text){(char *)payload, writer.len});
+	return true;
 }
 
 /* What is not done goes on while commands do. */
@@ -57,7 +63,7 @@ static void on_over(void *context)
 	struct workspace *workspace = context;
 
 	if (!workspace_pause_end(workspace))
-		measure_paused_disk(workspace);
+		(void)workspace_measure(workspace, true);
 }
 
 void workspace_pause_init(struct workspace *workspace)
@@ -100,17 +106,12 @@ bool workspace_were_stopped(
 	return true;
 }
 
-bool workspace_pause_holds(const struct workspace *workspace)
-{
-	return workspace->pause.state != PAUSE_NONE;
-}
-
 void workspace_pause_advance(struct workspace *workspace)
 {
 	if (workspace->pause.state != PAUSE_WRITES || workspace->running[CALL_CLASS_WRITE] > 0)
 		return;
 	workspace->pause.state = PAUSE_ON;
-	measure_paused_disk(workspace);
+	(void)workspace_measure(workspace, true);
 }
 
 int workspace_pause_told(struct workspace *workspace, const struct channel_frame *frame)

@@ -8,26 +8,15 @@
  * that was taken over can say that its commands are stopped.
  */
 
-#include "supervisor/base/timer.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
 struct channel_frame;
+struct timer;
 struct workspace;
 
-struct workspace_pause {
-	enum {
-		PAUSE_NONE,
-		PAUSE_ASKED,  /* the worker has not said that commands are stopped */
-		PAUSE_WRITES, /* they are; calls that write are waited for */
-		PAUSE_ON,     /* the files process measures */
-	} state;
-	uint64_t number;
-	int64_t began;      /* as clock_now() */
-	int64_t stopped_ns; /* by all that are over */
-	struct timer timer;
-};
+/** Has the files process measure the workspace, if it is there. Returns whether it is. */
+bool workspace_measure(struct workspace *workspace, bool prompt);
 
 void workspace_pause_init(struct workspace *workspace);
 
@@ -39,9 +28,6 @@ void workspace_pause_begin(struct workspace *workspace, int64_t ms);
 
 /** Ends it, if there is one. Returns whether the files process has measured all the time. */
 bool workspace_pause_end(struct workspace *workspace);
-
-/** Whether calls that write have to wait. */
-bool workspace_pause_holds(const struct workspace *workspace);
 
 /** A call that writes has ended. */
 void workspace_pause_advance(struct workspace *workspace);

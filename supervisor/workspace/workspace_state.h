@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The inside of a workspace, for workspace.c (its cell), the other workspace_*.c, of which
- * workspace_calls.c has its calls, and workspaces.c (the set of workspaces). */
+/*
+ * The inside of a workspace, for workspace_*.c: workspace_calls.c has its calls, workspace_life.c
+ * its cell; and for workspaces.c, the set of workspaces.
+ */
 
 #include "common/budget.h"
 #include "common/layer_stack.h"
@@ -12,11 +14,38 @@
 #include "supervisor/cell/cell_usage.h"
 #include "supervisor/workspace/disk_use.h"
 #include "supervisor/workspace/managed/properties.h"
-#include "supervisor/workspace/network/forwards.h"
-#include "supervisor/workspace/network/listening.h"
 #include "supervisor/workspace/workspace.h"
-#include "supervisor/workspace/workspace_calls.h"
-#include "supervisor/workspace/workspace_pause.h"
+#include "supervisor/workspace/workspace_entry.h"
+
+/* Commands are stopped while the workspace is measured: workspace_pause.h. */
+struct workspace_pause {
+	enum {
+		PAUSE_NONE,
+		PAUSE_ASKED,  /* the worker has not said that commands are stopped */
+		PAUSE_WRITES, /* they are; calls that write are waited for */
+		PAUSE_ON,     /* the files process measures */
+	} state;
+	uint64_t number;
+	int64_t began;      /* as clock_now() */
+	int64_t stopped_ns; /* by all that are over */
+	struct timer timer;
+};
+
+/* The changes of a call are to be decided on: workspace_preview.h. */
+struct workspace_preview {
+	enum {
+		PREVIEW_MAKING,
+		PREVIEW_OPEN,
+		PREVIEW_ENDING,
+		PREVIEW_FAILED,
+	} state;
+	bool unwanted; /* it is undone as soon as it is OPEN */
+	/* of one that is unwanted */
+	void (*undone)(void *context, enum tool_error error, const char *why);
+	void *context;
+	enum tool_error error; /* of one that has FAILED */
+	char *why;
+};
 
 struct workspace {
 	LIST_ENTRY(workspace) entry;
@@ -41,15 +70,15 @@ struct workspace {
 	unsigned running[CALL_CLASSES];
 	struct sched_queues queues;
 	struct timer idle;
-	TAILQ_ENTRY(workspace) idle_link;    /* if it is_idle: its cell is open for no call */
+	TAILQ_ENTRY(workspace) idle_link; /* if it is_idle: its cell is open for no call */
+	bool starves;
 	bool is_idle, leaves;                /* leaves: its idle cell is to end for others */
 	uint64_t descriptors;                /* that it is counted with: workspace_room.h */
 	enum cell_status descriptors_status; /* of its cell, when these were counted */
 	uint64_t tasks; /* that it holds while commands run: workspace_tasks.h */
 	TAILQ_ENTRY(workspace) starving_link; /* if it starves: commands wait for tasks */
-	bool starves;
-	int64_t last_used; /* as clock_now() */
-	int64_t made_ms;   /* birth of its directory, since the epoch; 0: not known */
+	int64_t last_used;                    /* as clock_now() */
+	int64_t made_ms; /* birth of its directory, since the epoch; 0: not known */
 	struct cell_look look;
 	struct disk_use disk;
 	struct workspace_pause pause; /* of its commands, for disk */
@@ -61,18 +90,15 @@ struct workspace {
 	struct properties properties; /* of a managed one */
 	bool expired;                 /* its lease has ended, and what uses it ends */
 	bool removing;
-	bool lingers;                 /* workspace_lingers() */
-	uint64_t moved;               /* workspace_moved() */
-	char *allow;                  /* rules that its network is narrowed to; NULL: it is not */
-	struct egress_cell *network;  /* of its cell; NULL: it has none */
-	struct forward_list forwards; /* of its worker */
+	bool swap_holds;               /* its cell is being exchanged, and no call begins */
+	bool lingers;                  /* workspace_lingers() */
+	uint64_t moved;                /* workspace_moved() */
+	char *allow;                   /* rules that its network is narrowed to; NULL: it is not */
+	struct egress_cell *network;   /* of its cell; NULL: it has none */
+	LIST_HEAD(, forward) forwards; /* of its worker */
 	size_t n_forwards;
 	struct listening *listening; /* of its cell; NULL: which ports listen is not told */
 };
-
-/** Describes the cell of any workspace of @tenant. */
-void workspace_describe_any(
-	const struct workspaces *all, const struct tenant *tenant, struct spawner_open *ret);
 
 struct workspace_room {
 	uint64_t most; /* descriptors that all workspaces may hold */

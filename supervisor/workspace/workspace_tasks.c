@@ -6,7 +6,6 @@
 #include "supervisor/config/config.h"
 #include "supervisor/host/shared_budgets.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_state.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -50,7 +49,7 @@ static void feed(void *context)
 	for (workspace = TAILQ_FIRST(&all->starving); workspace; workspace = next) {
 		next = TAILQ_NEXT(workspace, starving_link);
 		if (workspace_tasks_may(workspace))
-			workspace_calls_begin(workspace);
+			cell_settle(workspace->cell);
 	}
 }
 

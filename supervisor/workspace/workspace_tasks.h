@@ -7,8 +7,8 @@
  * together could take every task of the host. So if several tenants may have more tasks than the
  * host, the tasks that a workspace's running commands can start come from a budget
  * (common/budget.h), and commands without room wait. The tasks of the service and of idle cells are
- * reserved. A tenant that holds nothing may always begin a command. For workspace.c, workspaces.c
- * and workspace_calls.c.
+ * reserved. A tenant that holds nothing may always begin a command. For workspace_life.c,
+ * workspaces.c and workspace_calls.c.
  */
 
 #include <stdbool.h>
@@ -39,7 +39,7 @@ void workspaces_tasks_reload(struct workspaces *workspaces, const struct config 
 bool workspace_tasks_may(const struct workspace *workspace);
 
 /**
- * The same, for a workspace with calls that may wait for it: workspace_calls_begin() is called when
+ * The same, for a workspace with calls that may wait for it: its cell is settled when
  * there is room. Returns whether they have to wait.
  */
 bool workspace_tasks_starve(struct workspace *workspace);

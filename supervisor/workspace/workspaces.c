@@ -19,13 +19,14 @@
 #include "supervisor/workspace/managed/elsewhere.h"
 #include "supervisor/workspace/managed/leases.h"
 #include "supervisor/workspace/managed/managed.h"
+#include "supervisor/workspace/managed/managed_open.h"
 #include "supervisor/workspace/managed/managed_quota.h"
 #include "supervisor/workspace/managed/properties_store.h"
 #include "supervisor/workspace/managed/workspace_owner.h"
 #include "supervisor/workspace/managed/workspace_properties.h"
 #include "supervisor/workspace/templates/forks.h"
 #include "supervisor/workspace/templates/templates.h"
-#include "supervisor/workspace/workspace_idle.h"
+#include "supervisor/workspace/workspace_life.h"
 #include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
 #include "supervisor/workspace/workspace_tasks.h"
@@ -46,7 +47,7 @@ static void on_worked(void *context, const struct spawner_worked *message)
 	}
 	if (message->what == SPAWNER_DROPPED) {
 		if (message->error == 0)
-			managed_quota_cleared(tenant);
+			managed_count_cleared(tenant);
 		return;
 	}
 	if (message->what == SPAWNER_LOAD) {

@@ -163,12 +163,6 @@ int workspaces_list_managed(
 int workspaces_list_properties(
 	const struct workspaces *workspaces, const struct tenant *tenant, DIR **ret);
 
-/* A way through the workspaces in pieces, between which some may come and go. Zeroed: none. */
-struct workspaces_walk {
-	LIST_ENTRY(workspaces_walk) entry;
-	struct workspace *next;
-};
-
 void workspaces_walk_begin(struct workspaces *workspaces, struct workspaces_walk *walk);
 
 /**

@@ -29,7 +29,7 @@ enum tool_error workspace_freeze(struct workspace *workspace, struct text name,
 /** Whether its files are being copied. */
 bool workspace_is_copied(const struct workspace *workspace);
 
-/* For workspace.c. */
+/* For workspace_life.c. */
 
 /** Something of the workspace or its cell has changed: the copy may begin. */
 void workspace_freeze_advance(struct workspace *workspace);

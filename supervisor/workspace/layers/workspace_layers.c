@@ -11,7 +11,6 @@
 #include "supervisor/cell/spawner_link.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/layers/workspace_preview.h"
 #include "supervisor/workspace/workspace_calls.h"
 #include "supervisor/workspace/workspace_state.h"
 
@@ -136,16 +135,9 @@ int workspace_each_checkpoint(struct workspace *workspace,
 	return layers_each(&place, &workspace->layers, each, context);
 }
 
-bool workspace_swap_holds(const struct workspace *workspace)
-{
-	const struct workspace_swap *swap = workspace->swap;
-
-	return swap && !(swap->way == SWAP_PREVIEW && swap->state == SWAP_WAITING);
-}
-
 enum cell_need workspace_swap_need(const struct workspace *workspace)
 {
-	if (!workspace_swap_holds(workspace) && workspace_preview_waits(workspace))
+	if (!workspace->swap_holds && workspace_calls_unparked(workspace))
 		return CELL_CALLED;
 	return workspace->swap->state == SWAP_OPENING ? CELL_CALLED : CELL_KEPT;
 }
@@ -172,6 +164,7 @@ static void finish_swap(struct workspace *workspace)
 {
 	struct workspace_swap *swap = TAKE_PTR(workspace->swap);
 
+	workspace->swap_holds = false;
 	timer_cancel(&swap->deadline);
 	if (swap->way == SWAP_TRY)
 		tidy(workspace);
@@ -269,7 +262,7 @@ static void commit_unseen(struct workspace *workspace)
 static bool waits_for_calls(const struct workspace *workspace)
 {
 	if (workspace->swap->way == SWAP_PREVIEW)
-		return workspace_preview_waits(workspace);
+		return workspace_calls_unparked(workspace);
 	return workspace_calls_run(workspace);
 }
 
@@ -281,6 +274,7 @@ void workspace_swap_advance(struct workspace *workspace)
 	if (swap->state == SWAP_WAITING && !waits_for_calls(workspace)) {
 		workspace_calls_end_watches(workspace);
 		swap->state = SWAP_ENDING;
+		workspace->swap_holds = true;
 		cell_replace(workspace->cell, true);
 		cell_settle(workspace->cell);
 	}
@@ -386,6 +380,7 @@ enum tool_error workspace_swap_begin(struct workspace *workspace, const struct l
 	if (way != SWAP_BACK)
 		timer_set(&swap->deadline, LIMIT_CHECKPOINT_WAIT_MS);
 	workspace->swap = swap;
+	workspace->swap_holds = way != SWAP_PREVIEW;
 	cell_settle(workspace->cell);
 	return TOOL_OK;
 }

@@ -88,10 +88,7 @@ enum tool_error workspace_layers_preview(struct workspace *workspace, workspace_
 /** The changes of the highest layer are kept. Returns 0 or -errno. */
 int workspace_layers_keep(struct workspace *workspace);
 
-/* For workspace.c and workspace_calls.c. */
-
-/** Whether its cell is being exchanged, and no call begins. */
-bool workspace_swap_holds(const struct workspace *workspace);
+/* For workspace_life.c. */
 
 /** The purpose of the cell during the exchange. */
 enum cell_need workspace_swap_need(const struct workspace *workspace);

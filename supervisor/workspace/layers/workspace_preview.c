@@ -9,20 +9,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct workspace_preview {
-	enum {
-		PREVIEW_MAKING,
-		PREVIEW_OPEN,
-		PREVIEW_ENDING,
-		PREVIEW_FAILED,
-	} state;
-	bool unwanted;            /* it is undone as soon as it is OPEN */
-	workspace_swapped undone; /* of one that is unwanted */
-	void *context;
-	enum tool_error error; /* of one that has FAILED */
-	char *why;
-};
-
 void workspace_preview_free(struct workspace *workspace)
 {
 	struct workspace_preview *preview = TAKE_PTR(workspace->preview);
@@ -180,33 +166,6 @@ enum tool_error workspace_preview_refusal(
 		    : "Another client's preview is open in the workspace: try again when it has "
 		      "been committed or discarded, which the end of that client's connection "
 		      "does too");
-}
-
-bool workspace_preview_parks(const struct workspace *workspace, const struct workspace_entry *entry)
-{
-	const struct workspace_preview *preview = workspace->preview;
-
-	if (!preview || entry->looks)
-		return false;
-	switch (preview->state) {
-	case PREVIEW_MAKING:
-		/* Those that come while earlier ones are waited for are among these. */
-		return entry->inside || workspace_swap_holds(workspace);
-	case PREVIEW_FAILED:
-		return entry->inside;
-	default:
-		return !entry->inside;
-	}
-}
-
-bool workspace_preview_waits(const struct workspace *workspace)
-{
-	const struct workspace_entry *entry;
-
-	TAILQ_FOREACH (entry, &workspace->entries, link)
-		if (!entry->parked && entry->class != CALL_CLASS_WATCH)
-			return true;
-	return false;
 }
 
 void workspace_preview_advance(struct workspace *workspace)

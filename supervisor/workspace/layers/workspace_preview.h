@@ -23,7 +23,6 @@
 #include <stdint.h>
 
 struct workspace;
-struct workspace_entry;
 
 /**
  * Begins a preview. Returns TOOL_OK and the number of the checkpoint before it; or a code with
@@ -63,14 +62,7 @@ bool workspace_preview_forget(struct workspace *workspace);
 enum tool_error workspace_preview_refusal(
 	struct workspace *workspace, bool own, struct refusal *ret_refusal);
 
-/* For workspace.c, workspace_calls.c and workspace_layers.c. */
-
-/** Whether @entry, which enters, must wait for the beginning or the end of a preview. */
-bool workspace_preview_parks(
-	const struct workspace *workspace, const struct workspace_entry *entry);
-
-/** Whether calls that came before the preview have not ended. */
-bool workspace_preview_waits(const struct workspace *workspace);
+/* For workspace_life.c. */
 
 /** The state has changed: waiting requests may go on. */
 void workspace_preview_advance(struct workspace *workspace);

@@ -17,9 +17,8 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/managed/managed.h"
 #include "supervisor/workspace/managed/properties_store.h"
-#include "supervisor/workspace/templates/forks.h"
+#include "supervisor/workspace/templates/forking.h"
 #include "supervisor/workspace/workspace_state.h"
-#include "supervisor/workspace/workspaces.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,9 +155,8 @@ static void set_clock(struct leases *leases)
 		timer_set(&leases->clock, leases->retired ? RETIRED_LOOK_MS : LIMIT_LEASE_CLOCK_MS);
 }
 
-static void read_again(void *context, struct workspace *workspace)
+static void read_again(struct leases *leases, const struct workspace *workspace)
 {
-	struct leases *leases = context;
 	struct properties properties;
 
 	if (workspace->kind != WORKSPACE_MANAGED ||
@@ -172,11 +170,13 @@ static void read_again(void *context, struct workspace *workspace)
 static void on_clock(void *context)
 {
 	struct leases *leases = context;
+	struct workspace *workspace;
 	struct kept_lease *kept;
 	const int64_t by = unix_look();
 
 	if (leases->retired)
-		workspaces_foreach(leases->workspaces, read_again, leases);
+		LIST_FOREACH (workspace, &leases->workspaces->list, entry)
+			read_again(leases, workspace);
 	for (size_t i = 0; (by > CLOCK_SET_MS || by < -CLOCK_SET_MS) && i < LISTS; i++)
 		LIST_FOREACH (kept, &leases->lists[i], entry)
 			wait(kept);

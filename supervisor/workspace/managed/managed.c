@@ -7,8 +7,7 @@
 #include "common/fd_path.h"
 #include "common/layer_stack.h"
 #include "supervisor/config/tenant.h"
-#include "supervisor/workspace/managed/managed_quota.h"
-#include "supervisor/workspace/managed/properties_store.h"
+#include "supervisor/schedule/usage.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -52,6 +51,28 @@ static int put_layers_aside(int directory, const char *name)
 	return r < 0 && errno == ENOENT ? 0 : r;
 }
 
+void managed_count_added(const struct tenant *tenant)
+{
+	tenant->usage->existing++;
+}
+
+void managed_count_cleared(const struct tenant *tenant)
+{
+	if (tenant->usage->removed > 0)
+		tenant->usage->removed--;
+}
+static void managed_count_dropped(const struct tenant *tenant)
+{
+	if (tenant->usage->existing > 0)
+		tenant->usage->existing--;
+}
+
+static void managed_count_put_away(const struct tenant *tenant)
+{
+	managed_count_dropped(tenant);
+	tenant->usage->removed++;
+}
+
 static int set_root(int directory, const char *name, bool is_root)
 {
 	char mark[MARK_BYTES];
@@ -60,90 +81,6 @@ static int set_root(int directory, const char *name, bool is_root)
 	snprintf(mark, sizeof(mark), ROOT_MARK "%s", name);
 	r = is_root ? mkdirat(directory, mark, 0700) : unlinkat(directory, mark, AT_REMOVEDIR);
 	return r < 0 && errno != (is_root ? EEXIST : ENOENT) ? -errno : 0;
-}
-
-/* Makes the workspace's own directory if there is none. Stores whether it was made. */
-static enum tool_error make_root(int managed_fd, const struct tenant *tenant, int directory,
-	const char *name, struct managed_wish *wish, struct refusal *ret_refusal)
-{
-	static const struct properties none;
-	struct stat stat_buf;
-	enum tool_error error;
-	int r;
-
-	if (fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
-		return TOOL_OK;
-	error = errno == ENOENT ? managed_quota_check(managed_fd, tenant, ret_refusal)
-				: refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
-	if (error != TOOL_OK)
-		return error;
-	/* First: it keeps them from its beginning on, and none of one of its name. */
-	r = properties_save(managed_fd, tenant, name, wish->with ? wish->with : &none);
-	if (r < 0)
-		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
-	if (put_layers_aside(directory, name) < 0 || set_root(directory, name, false) < 0 ||
-		mkdirat(directory, name, 0700) < 0) {
-		error = refusal_set(ret_refusal, tool_error_from_errno(errno), NULL);
-		(void)properties_forget(managed_fd, tenant, name);
-		return error;
-	}
-	managed_quota_add(tenant);
-	wish->made = true;
-	return TOOL_OK;
-}
-
-static int open_root(int directory, const char *name, struct workspace_root *ret)
-{
-	struct workspace_root root = {.fd = -1};
-	struct stat stat_buf;
-	int r;
-
-	root.fd = openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (root.fd < 0)
-		return -errno;
-	root.path = fd_path(root.fd);
-	r = !root.path ? -EIO : fstat(root.fd, &stat_buf) < 0 ? -errno : 0;
-	if (r < 0) {
-		workspace_root_done(&root);
-		return r;
-	}
-	root.dev = stat_buf.st_dev;
-	root.ino = stat_buf.st_ino;
-	*ret = root;
-	return 0;
-}
-
-enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
-	struct managed_wish *wish, struct workspace_root *ret, struct refusal *ret_refusal)
-{
-	const bool create = wish && wish->create;
-	_cleanup_close_ int directory = -1;
-	char name_string[NAME_BYTES_MAX + 1];
-	int r;
-
-	if (!is_managed_name(name))
-		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
-			"A workspace's name has 1 to 64 letters, digits, '.', '_' or '-' and "
-			"does not begin with '.'");
-	if (managed_fd < 0 || !tenant->managed)
-		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
-			managed_fd < 0 ? "This instance has no managed workspaces, because it has "
-					 "no state directory"
-				       : "This tenant may not have managed workspaces");
-	memcpy(name_string, name.data, name.len);
-	name_string[name.len] = '\0';
-	directory = open_managed_directory(managed_fd, tenant, create);
-	if (directory >= 0 && create) {
-		enum tool_error error =
-			make_root(managed_fd, tenant, directory, name_string, wish, ret_refusal);
-
-		if (error != TOOL_OK)
-			return error;
-	}
-	r = directory < 0 ? directory : open_root(directory, name_string, ret);
-	if (r == -ENOENT)
-		return refusal_set(ret_refusal, TOOL_WORKSPACE_NOT_FOUND, NULL);
-	return r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL) : TOOL_OK;
 }
 
 int managed_list(int managed_fd, const struct tenant *tenant, DIR **ret)
@@ -205,6 +142,19 @@ static int each_name(int managed_fd, const struct tenant *tenant, const char *pr
 	return 0;
 }
 
+int managed_make(int managed_fd, const struct tenant *tenant, const char *name)
+{
+	_cleanup_close_ int directory = open_managed_directory(managed_fd, tenant, true);
+
+	if (directory < 0)
+		return directory;
+	if (put_layers_aside(directory, name) < 0 || set_root(directory, name, false) < 0 ||
+		mkdirat(directory, name, 0700) < 0)
+		return -errno;
+	managed_count_added(tenant);
+	return 0;
+}
+
 int managed_directory_make(int managed_fd, const struct tenant *tenant)
 {
 	int fd = open_managed_directory(managed_fd, tenant, true);
@@ -223,7 +173,7 @@ int managed_add(int managed_fd, const struct tenant *tenant, const char *name)
 		return directory;
 	if (mkdirat(directory, name, 0700) < 0)
 		return -errno;
-	managed_quota_add(tenant);
+	managed_count_added(tenant);
 	return 0;
 }
 
@@ -317,7 +267,7 @@ int managed_remove(int managed_fd, const struct tenant *tenant, const char *name
 		return directory;
 	if (unlinkat(directory, name, AT_REMOVEDIR) < 0)
 		return -errno;
-	managed_quota_drop(tenant);
+	managed_count_dropped(tenant);
 	/* What a death leaves of it goes when a workspace of that name is made. */
 	(void)set_root(directory, name, false);
 	return 0;
@@ -341,7 +291,7 @@ int managed_put_away(int managed_fd, const struct tenant *tenant, const char *na
 											   : 0;
 	} while (r == -EEXIST);
 	if (r == 0)
-		managed_quota_put_away(tenant);
+		managed_count_put_away(tenant);
 	return r;
 }
 

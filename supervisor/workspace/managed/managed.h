@@ -7,29 +7,11 @@
  * just NAME. Only names in the state directory are looked up here, never names inside a workspace.
  */
 
-#include "supervisor/base/refusal.h"
-#include "supervisor/workspace/managed/workspace_root.h"
-
 #include <dirent.h>
 #include <stdbool.h>
 #include <time.h>
 
-struct properties;
 struct tenant;
-
-struct managed_wish {
-	bool create;                   /* a missing one is made, */
-	const struct properties *with; /* and keeps these; NULL: none */
-	bool made;                     /* it was */
-};
-
-/**
- * Opens the tenant's workspace @name below @managed_fd (-1: there is no state directory). @wish may
- * be NULL: a missing one is not made. Returns TOOL_OK and *ret, to be released with
- * workspace_root_done(); otherwise returns the code, with @ret_refusal filled in.
- */
-enum tool_error managed_open(int managed_fd, const struct tenant *tenant, struct text name,
-	struct managed_wish *wish, struct workspace_root *ret, struct refusal *ret_refusal);
 
 /** Makes the directory that holds the tenant's workspaces, if it is not there. Returns 0 or -errno.
  */
@@ -37,6 +19,9 @@ int managed_directory_make(int managed_fd, const struct tenant *tenant);
 
 /** Makes the directory of the tenant's workspace @name, which is not there. Returns 0 or -errno. */
 int managed_add(int managed_fd, const struct tenant *tenant, const char *name);
+
+/** The same for one that has nothing of an earlier one of its name. */
+int managed_make(int managed_fd, const struct tenant *tenant, const char *name);
 
 /**
  * Notes whether the workspace @name, which is not there yet, is a whole root, which commands see as
@@ -106,3 +91,7 @@ bool managed_unmark(int managed_fd, const struct tenant *tenant, const char *nam
 
 /** Removes the mark that a workspace, which is gone, was a whole root. */
 void managed_forget_root(int managed_fd, const struct tenant *tenant, const char *name);
+
+/** Counts a new workspace; and that the files of one that was removed have been cleared. */
+void managed_count_added(const struct tenant *tenant);
+void managed_count_cleared(const struct tenant *tenant);

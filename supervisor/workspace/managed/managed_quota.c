@@ -174,26 +174,3 @@ enum tool_error managed_quota_check_many(
 		"ask the administrator of the service",
 		taken(usage), why);
 }
-
-void managed_quota_add(const struct tenant *tenant)
-{
-	tenant->usage->existing++;
-}
-
-void managed_quota_drop(const struct tenant *tenant)
-{
-	if (tenant->usage->existing > 0)
-		tenant->usage->existing--;
-}
-
-void managed_quota_put_away(const struct tenant *tenant)
-{
-	managed_quota_drop(tenant);
-	tenant->usage->removed++;
-}
-
-void managed_quota_cleared(const struct tenant *tenant)
-{
-	if (tenant->usage->removed > 0)
-		tenant->usage->removed--;
-}

@@ -38,11 +38,3 @@ enum tool_error managed_quota_check_many(
 
 /** Returns the tenant whose directory is called @directory; NULL: there is none now. */
 const struct tenant *managed_quota_tenant(struct text directory);
-
-/** One was removed, and counts until the spawner has cleared its files; it has. */
-void managed_quota_put_away(const struct tenant *tenant);
-void managed_quota_cleared(const struct tenant *tenant);
-
-/** Counts a new workspace; removes one from the count. */
-void managed_quota_add(const struct tenant *tenant);
-void managed_quota_drop(const struct tenant *tenant);

@@ -10,7 +10,7 @@
 #include "common/wire/wire_commands.h"
 #include "supervisor/config/tenant.h"
 #include "supervisor/schedule/usage.h"
-#include "supervisor/workspace/workspace_idle.h"
+#include "supervisor/workspace/workspace_room.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <assert.h>

@@ -8,13 +8,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 struct channel_frame;
-struct forward;
 struct workspace;
-
-LIST_HEAD(forward_list, forward);
 
 /** Whether @workspace or its tenant has as many as it may. */
 bool workspace_forwards_full(const struct workspace *workspace);

@@ -18,81 +18,12 @@
 #include "supervisor/workspace/managed/managed.h"
 #include "supervisor/workspace/managed/managed_quota.h"
 #include "supervisor/workspace/managed/properties_store.h"
+#include "supervisor/workspace/templates/forking_state.h"
 #include "supervisor/workspace/templates/templates.h"
 #include "supervisor/workspace/workspace_state.h"
 
 #include <errno.h>
 #include <stdio.h>
-
-#define DIGITS 9 /* of a fork's number */
-
-struct forking {
-	LIST_ENTRY(forking) entry;
-	struct workspaces *all;
-	struct tenant *tenant; /* held */
-	char template[LIMIT_TEMPLATE_NAME_BYTES + 1], prefix[LIMIT_TEMPLATE_NAME_BYTES + 1];
-	bool as_root;
-	struct properties with;      /* that each of them keeps */
-	uint32_t first, count, done; /* forks that are there, or copied */
-	struct unfinished *copies;   /* system mode: without their names; NULL: none are copied */
-	bool loading;                /* system mode: the template, into memory */
-	bool in_memory;              /* it is there */
-	char *why_copied;            /* NULL: they are not, or there is no memory for it */
-	bool copying;                /* the one after those that are done */
-	bool making;                 /* without copies, in slices: not all are there, */
-	bool undoing;                /* or, as one cannot be made, not all are gone */
-	uint32_t reserved;           /* in the tenant's forks_awaited */
-	struct loop_share_task slice;
-	uint64_t asked;             /* its number with the spawner */
-	struct loop_turn_task tell; /* the end */
-	enum tool_error error;
-	char *why;
-	forks_made made;
-	void *context;
-};
-
-const char *forking_by(const struct forking *forking)
-{
-	return !forking->copies ? "overlay" : forking->in_memory ? "memory" : "copy";
-}
-
-const char *forking_why_copied(const struct forking *forking)
-{
-	return forking->why_copied;
-}
-
-void forking_name(const struct forking *forking, uint32_t i, char *ret)
-{
-	snprintf(ret, LIMIT_TEMPLATE_NAME_BYTES + 1, "%.*s-%u",
-		LIMIT_TEMPLATE_NAME_BYTES - DIGITS - 1, forking->prefix, forking->first + i);
-}
-
-struct tenant *forking_tenant(const struct forking *forking)
-{
-	return forking->tenant;
-}
-
-const char *forking_template(const struct forking *forking)
-{
-	return forking->template;
-}
-
-uint32_t forking_count(const struct forking *forking)
-{
-	return forking->count;
-}
-
-bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const char *template)
-{
-	const struct forking *forking;
-
-	LIST_FOREACH (forking, &all->forking, entry)
-		if ((forking->copies || forking->making) &&
-			strcmp(forking->tenant->name, tenant->name) == 0 &&
-			strcmp(forking->template, template) == 0)
-			return true;
-	return false;
-}
 
 bool forks_are_copied(const struct workspaces *all)
 {
@@ -113,42 +44,11 @@ static void fail_forking(struct forking *forking, enum tool_error error, const c
 	forking->why = why ? strdup(why) : NULL;
 }
 
-/* Returns the number that @name has after the prefix; 0: it is no name of a fork of the prefix. */
-static uint32_t number_of(const struct forking *forking, const char *name)
-{
-	size_t len = strlen(forking->prefix), digits;
-	uint32_t number = 0;
-
-	if (strncmp(name, forking->prefix, len) != 0 || name[len] != '-')
-		return 0;
-	name += len + 1;
-	digits = strspn(name, "0123456789");
-	if (digits == 0 || digits > DIGITS || name[digits] || *name == '0')
-		return 0;
-	for (; *name; name++)
-		number = number * 10 + (uint32_t)(*name - '0');
-	return number;
-}
-
-bool forks_make(const struct workspaces *all, const struct tenant *tenant, const char *name)
-{
-	const struct forking *forking;
-
-	LIST_FOREACH (forking, &all->forking, entry) {
-		const uint32_t number = forking->making ? number_of(forking, name) : 0;
-
-		if (number >= forking->first && number - forking->first < forking->count &&
-			strcmp(forking->tenant->name, tenant->name) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* The number after the highest that a workspace of the prefix has, so that no name comes again. */
 static void note_number(void *context, const char *name)
 {
 	struct forking *forking = context;
-	const uint32_t number = number_of(forking, name);
+	const uint32_t number = forking_number(forking, name);
 
 	if (number >= forking->first)
 		forking->first = number + 1;
@@ -341,7 +241,7 @@ static void name_copies(struct forking *forking)
 		r = unfinished_name(
 			forking->all, forking->tenant, false, &forking->copies[i], name);
 		if (r == 0)
-			managed_quota_add(forking->tenant);
+			managed_count_added(forking->tenant);
 		if (r == 0)
 			forking->copies[i].name[0] = '\0';
 	}

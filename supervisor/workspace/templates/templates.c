@@ -9,7 +9,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/layers/layer_names.h"
 #include "supervisor/workspace/managed/managed.h"
-#include "supervisor/workspace/templates/forks.h"
+#include "supervisor/workspace/templates/forking.h"
 #include "supervisor/workspace/templates/template_size.h"
 #include "supervisor/workspace/workspace_state.h"
 
