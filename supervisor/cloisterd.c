@@ -263,14 +263,17 @@ static void check_features(struct daemon *daemon)
 
 static void observe_calls(struct daemon *daemon)
 {
-	daemon->observers[0] = (struct call_observer){
-		audit_call_admitted, audit_call_ended, NULL, daemon->service.audit};
-	daemon->observers[1] = (struct call_observer){
-		control_events_begun, control_events_ended, control_events_refused, NULL};
+	size_t n = 0;
+
+	if (daemon->service.audit)
+		daemon->observers[n++] = (struct call_observer){
+			audit_call_admitted, audit_call_ended, NULL, daemon->service.audit, NULL};
+	daemon->observers[n++] = (struct call_observer){control_events_begun, control_events_ended,
+		control_events_refused, NULL, &control_watchers};
 	daemon->network = (struct egress_observer){
 		control_network_denied, control_network_closed, &daemon->service};
 	daemon->service.observers = daemon->observers;
-	daemon->service.n_observers = ARRAY_SIZE(daemon->observers);
+	daemon->service.n_observers = n;
 }
 
 /* Where open files are few, says what that allows. */

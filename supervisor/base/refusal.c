@@ -26,9 +26,3 @@ const char *refusal_text(const struct refusal *refusal)
 		return refusal->message;
 	return refusal->sentence ? refusal->sentence : tool_error_sentence(refusal->error);
 }
-
-void refusal_done(struct refusal *refusal)
-{
-	free(refusal->message);
-	*refusal = (struct refusal){0};
-}

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 struct refusal {
 	enum tool_error error;
@@ -31,7 +32,11 @@ refusal_format(struct refusal *ret, enum tool_error error, const char *format, .
 const char *refusal_text(const struct refusal *refusal);
 
 /** Frees what @refusal holds. It can be filled in again. */
-void refusal_done(struct refusal *refusal);
+static inline void refusal_done(struct refusal *refusal)
+{
+	free(refusal->message);
+	*refusal = (struct refusal){0};
+}
 
 /**
  * Fills in @ret with the static @sentence, or NULL for the error code's own. Returns @error, which

@@ -110,12 +110,13 @@ void call_set_times(struct call *call)
 		timer_set(&call->yield_timer, call->request.options.yield_ms);
 }
 
-static void tell_begun(const struct call *call)
+void call_tell_begun(const struct call *call)
 {
 	const struct service *service = call->service;
 
 	for (size_t i = 0; i < service->n_observers; i++)
-		service->observers[i].begun(service->observers[i].context, call);
+		if (call_observer_listens(&service->observers[i]))
+			service->observers[i].begun(service->observers[i].context, call);
 }
 
 void call_tell_refused(const struct service *service, const struct refused *refused)
@@ -340,7 +341,7 @@ int call_start(struct service *service, struct workspace *workspace, struct call
 		.context = call,
 	};
 	*ret = call;
-	tell_begun(call);
+	call_tell_begun(call);
 	call_request_drop_encoded(&call->request);
 	if (call->leader)
 		call_request_drop_sent(&call->request);

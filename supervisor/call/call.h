@@ -98,7 +98,13 @@ struct call_observer {
 	/* NULL: it learns of refusals elsewhere */
 	void (*refused)(void *context, const struct refused *refused);
 	void *context;
+	const size_t *listeners; /* while that is 0, it is not told of calls; NULL: it always is */
 };
+
+static inline bool call_observer_listens(const struct call_observer *observer)
+{
+	return !observer->listeners || *observer->listeners > 0;
+}
 
 /** Tells the observers of @service that something was refused. */
 void call_tell_refused(const struct service *service, const struct refused *refused);

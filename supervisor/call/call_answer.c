@@ -35,7 +35,9 @@ static void tell_ended(const struct call *call, const struct observation *observ
 	const struct service *service = call->service;
 
 	for (size_t i = 0; i < service->n_observers; i++)
-		service->observers[i].ended(service->observers[i].context, call, observation);
+		if (call_observer_listens(&service->observers[i]))
+			service->observers[i].ended(
+				service->observers[i].context, call, observation);
 }
 
 static void answer_ended_call(struct call *call, struct observation *observation);
@@ -179,8 +181,7 @@ int call_go_on(struct call *call, const struct call_event_data *data)
 	workspace_become_session(call->workspace, &call->entry);
 	timer_set_ns(&call->timer,
 		call->started + heir.session.lifetime_ms * CLOCK_NS_PER_MS - clock_now());
-	for (size_t i = 0; i < call->service->n_observers; i++)
-		call->service->observers[i].begun(call->service->observers[i].context, call);
+	call_tell_begun(call);
 	heir.inherit(heir.owner.context);
 	return 0;
 }

@@ -222,6 +222,9 @@ void call_set_deadline(struct call *call, int64_t ms);
 /** Source of CALL_NOTED: its beginning is recorded, or @error says why not. */
 void call_recorded(struct call *call, int error);
 
+/** Tells observers that it begins, or begins as a session. */
+void call_tell_begun(const struct call *call);
+
 /** Gives it an entry in its workspace, where it waits for its turn. */
 void call_enter(struct call *call);
 

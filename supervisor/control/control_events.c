@@ -21,6 +21,7 @@ struct control_watcher {
 };
 
 static LIST_HEAD(, control_watcher) watchers = LIST_HEAD_INITIALIZER(watchers);
+size_t control_watchers;
 
 static void begin_control_event(struct client *client, struct json_text *json, const char *event)
 {
@@ -90,19 +91,6 @@ static void tell_control_watcher(struct control_watcher *watcher, const struct c
 	end_control_event(client, &json);
 }
 
-static void tell_all(const struct call *call, const struct observation *observation)
-{
-	struct control_watcher *watcher;
-	struct call_info info;
-
-	if (LIST_EMPTY(&watchers))
-		return;
-	call_get_info(call, &info);
-	LIST_FOREACH (watcher, &watchers, entry)
-		if (may_hear(watcher))
-			tell_control_watcher(watcher, &info, observation);
-}
-
 void control_events_tell(
 	const char *event, void (*put)(void *context, struct json_text *json), void *context)
 {
@@ -115,6 +103,17 @@ void control_events_tell(
 			put(context, &json);
 			end_control_event(watcher->client, &json);
 		}
+}
+
+static void tell_all(const struct call *call, const struct observation *observation)
+{
+	struct control_watcher *watcher;
+	struct call_info info;
+
+	call_get_info(call, &info);
+	LIST_FOREACH (watcher, &watchers, entry)
+		if (may_hear(watcher))
+			tell_control_watcher(watcher, &info, observation);
 }
 
 void control_events_begun(void *context, const struct call *call)
@@ -200,6 +199,7 @@ void control_events_leave(struct client *client)
 	if (!client->watcher)
 		return;
 	LIST_REMOVE(client->watcher, entry);
+	control_watchers--;
 	free(client->watcher);
 	client->watcher = NULL;
 }
@@ -218,6 +218,7 @@ void control_events(struct client *client, struct jsonrpc_request *request)
 		watcher->client = client;
 		client->watcher = watcher;
 		LIST_INSERT_HEAD(&watchers, watcher, entry);
+		control_watchers++;
 	}
 	if (request->notification)
 		return;

@@ -7,6 +7,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct call;
@@ -21,6 +22,8 @@ struct client;
 void control_events(struct client *client, struct jsonrpc_request *request);
 
 /* Functions of a struct call_observer; its context is not used. */
+/** How many watch; the next two need not be called while nobody does. */
+extern size_t control_watchers;
 void control_events_begun(void *context, const struct call *call);
 void control_events_ended(
 	void *context, const struct call *call, const struct observation *observation);

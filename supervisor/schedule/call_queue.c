@@ -24,8 +24,6 @@
 /* Far more than one call adds, and far below an overflow. */
 #define LOWERED_BY (INT64_C(1) << 60)
 
-#define MEAN_OF_ABOUT 8
-
 static int64_t in_units(uint64_t run_us, uint64_t weight)
 {
 	return (int64_t)(run_us * UNIT / weight);
@@ -47,16 +45,6 @@ static void catch_up(const struct call_queue *queue, struct queue_flow *flow)
 static int64_t used_now(const struct queue_flow *flow, uint64_t now_us)
 {
 	return flow->used + in_units(flow->n_running * now_us - flow->began_sum, flow->weight);
-}
-
-void queue_mean_add(uint64_t *mean, uint64_t value)
-{
-	if (*mean == 0)
-		*mean = value;
-	else
-		*mean += value / MEAN_OF_ABOUT - *mean / MEAN_OF_ABOUT;
-	if (*mean == 0)
-		*mean = 1;
 }
 
 void call_queue_init(struct call_queue *queue, size_t limit)

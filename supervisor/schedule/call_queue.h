@@ -99,8 +99,18 @@ struct call_queue {
 	uint64_t mean_us;
 };
 
-/** Adds @value to a mean over about the last eight values; 0 stands for none yet. */
-void queue_mean_add(uint64_t *mean, uint64_t value);
+#define QUEUE_MEAN_OF 8
+
+/** Adds @value to a mean over about the last QUEUE_MEAN_OF values; 0 stands for none yet. */
+static inline void queue_mean_add(uint64_t *mean, uint64_t value)
+{
+	if (*mean == 0)
+		*mean = value;
+	else
+		*mean += value / QUEUE_MEAN_OF - *mean / QUEUE_MEAN_OF;
+	if (*mean == 0)
+		*mean = 1;
+}
 
 void call_queue_init(struct call_queue *queue, size_t limit);
 

@@ -157,7 +157,7 @@ void tool_session_port_note(const struct client *client, const struct workspace 
 		.notes = notes,
 		.offered = offered};
 
-	if (!observation->io || !command_ends_with(observation, sentences))
+	if (!command_ends_with(observation, sentences))
 		return;
 	session_foreach(note_port, &search);
 	search.any = search.found == 0;

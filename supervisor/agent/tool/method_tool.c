@@ -184,8 +184,9 @@ static void on_tool_done(void *context, const struct observation *observation)
 	struct notes notes = observation->notes ? *observation->notes : (struct notes){0};
 	const size_t before = notes.count;
 
-	tool_session_port_note(
-		call->client, call->workspace, observation->offered, observation, &notes);
+	if (observation->io)
+		tool_session_port_note(
+			call->client, call->workspace, observation->offered, observation, &notes);
 	told.notes = &notes;
 	if (call->reply.form->output_over && carries_output(call))
 		call->reply.form->output_over(call);

@@ -425,6 +425,7 @@ enum tool_error args_rename(const struct tool *tool, struct json_object *argumen
 {
 	struct subject subject = {tool->name, "argument", ret_message, notes};
 	struct alias_use uses[TOOL_PARAMS_MAX];
+	const size_t n_params = tool_param_count(tool);
 	enum tool_error error = TOOL_OK;
 	size_t count = 0;
 
@@ -436,10 +437,12 @@ enum tool_error args_rename(const struct tool *tool, struct json_object *argumen
 	if (error != TOOL_OK)
 		return error;
 	json_object_object_foreach (arguments, name, value) {
-		struct alias_use use = {name, args_alias(tool, name)};
+		struct alias_use use = {name, NULL};
 
 		(void)value;
-		if (use.param && strcmp(use.param->name, name) != 0)
+		if (!param_by_name(tool->params, n_params, name))
+			use.param = args_alias(tool, name);
+		if (use.param)
 			error = use_alias(&subject, arguments, uses, &count, use);
 		if (error != TOOL_OK)
 			return error;

@@ -37,11 +37,6 @@ const char *observation_signal(const struct observation *observation, char *buff
 	return buffer;
 }
 
-bool observation_has_output(const struct observation *observation)
-{
-	return observation->io || observation->error == TOOL_OK;
-}
-
 struct text observation_message(const struct observation *observation)
 {
 	return observation->message.len > 0 ? observation->message

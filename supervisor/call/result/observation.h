@@ -74,7 +74,10 @@ struct observation {
  * Whether @observation has a result: that of a command that was ended is kept; a file call that
  * failed has none.
  */
-bool observation_has_output(const struct observation *observation);
+static inline bool observation_has_output(const struct observation *observation)
+{
+	return observation->io || observation->error == TOOL_OK;
+}
 
 /** How a command ended by itself: "SIGKILL", in @buffer; NULL if no signal ended it. */
 const char *observation_signal(const struct observation *observation, char *buffer, size_t size);

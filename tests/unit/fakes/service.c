@@ -95,9 +95,9 @@ static void make_directories(struct fake_service *fake)
 static void observe(struct fake_service *fake)
 {
 	fake->observers[0] =
-		(struct call_observer){audit_call_admitted, audit_call_ended, NULL, NULL};
-	fake->observers[1] = (struct call_observer){
-		control_events_begun, control_events_ended, control_events_refused, NULL};
+		(struct call_observer){audit_call_admitted, audit_call_ended, NULL, NULL, NULL};
+	fake->observers[1] = (struct call_observer){control_events_begun, control_events_ended,
+		control_events_refused, NULL, &control_watchers};
 	fake->service.observers = fake->observers;
 	fake->service.n_observers = ARRAY_SIZE(fake->observers);
 }
