@@ -145,14 +145,19 @@ static int answer_error(struct server *server, uint64_t call, enum tool_error er
 	return reply_error(server->reply, error, NULL);
 }
 
-static int answer_in_job(
-	struct server *server, uint64_t call, job_function function, const void *request)
+/* Answers @call if its job could not be started, which is what the error @r says. */
+static int have_started(struct server *server, uint64_t call, int r)
 {
-	int r = job_table_start(server->jobs, server->root, call, function, request);
-
 	if (r == 0)
 		return 0;
 	return answer_error(server, call, r == -EBUSY ? TOOL_BUSY : TOOL_EXECUTION_ERROR);
+}
+
+static int answer_in_job(
+	struct server *server, uint64_t call, job_function function, const void *request)
+{
+	return have_started(
+		server, call, job_table_start(server->jobs, server->root, call, function, request));
 }
 
 /* Only decides between a job and this process; the reader opens the file itself. */
@@ -273,94 +278,47 @@ static int handle_diff(struct server *server, const struct channel_frame *frame)
 	return r < 0 ? r : answer_in_job(server, frame->call, act_diff, &request);
 }
 
-static void act_tree(const struct root *root, const void *request, struct reply *reply)
+/* The methods file.stat and so on. */
+struct asked {
+	struct files_ask ask;
+	void (*act)(const struct root *root, const struct files_ask *ask, struct reply *reply);
+};
+
+static void act_asked(const struct root *root, const void *request, struct reply *reply)
 {
-	file_tree(root, request, reply);
-}
+	const struct asked *asked = request;
 
-static void act_remove(const struct root *root, const void *request, struct reply *reply)
-{
-	file_remove(root, request, reply);
-}
-
-static int handle_stat(struct server *server, const struct channel_frame *frame)
-{
-	struct files_ask request;
-	int r = files_ask_get(frame->payload, &request);
-
-	if (r < 0)
-		return r;
-	reply_next(server->reply, frame->call);
-	file_stat(server->root, &request, server->reply);
-	return 0;
-}
-
-static int handle_tree(struct server *server, const struct channel_frame *frame)
-{
-	struct files_ask request;
-	int r = files_ask_get(frame->payload, &request);
-
-	if (r < 0)
-		return r;
-	if (request.depth != 1)
-		return answer_in_job(server, frame->call, act_tree, &request);
-	return answer_listing(server, frame->call, request.path, act_tree, &request);
-}
-
-static int handle_make_directory(struct server *server, const struct channel_frame *frame)
-{
-	struct files_ask request;
-	int r = files_ask_get(frame->payload, &request);
-
-	if (r < 0)
-		return r;
-	reply_next(server->reply, frame->call);
-	if (server->root->has_quota)
-		reply_tell_disk(server->reply, server->root->fd);
-	file_make_directory(server->root, &request, server->reply);
-	return 0;
-}
-
-static int handle_rename(struct server *server, const struct channel_frame *frame)
-{
-	struct files_ask request;
-	int r = files_ask_get(frame->payload, &request);
-
-	if (r < 0)
-		return r;
-	reply_next(server->reply, frame->call);
-	file_rename(server->root, &request, server->reply);
-	return 0;
+	if (asked->act == file_make_directory && root->has_quota)
+		reply_tell_disk(reply, root->fd);
+	asked->act(root, &asked->ask, reply);
 }
 
 /* A directory may hold a million names, so it is removed by a job. */
-static int handle_remove(struct server *server, const struct channel_frame *frame)
+static int handle_ask(struct server *server, const struct channel_frame *frame)
 {
-	struct files_ask request;
-	int r = files_ask_get(frame->payload, &request);
+	static const struct asked rows[] = {
+		[FILES_STAT] = {.act = file_stat},
+		[FILES_TREE] = {.act = file_tree},
+		[FILES_MAKE_DIRECTORY] = {.act = file_make_directory},
+		[FILES_RENAME] = {.act = file_rename},
+		[FILES_REMOVE] = {.act = file_remove},
+		[FILES_WATCH] = {.act = file_watch},
+	};
+	struct asked asked = rows[frame->type];
+	int r = files_ask_get(frame->payload, &asked.ask);
 
 	if (r < 0)
 		return r;
-	return request.recursive ? answer_in_job(server, frame->call, act_remove, &request)
-				 : answer_files_request(server, frame->call, act_remove, &request);
-}
-
-static void act_watch(const struct root *root, const void *request, struct reply *reply)
-{
-	file_watch(root, request, reply);
-}
-
-static int handle_watch(struct server *server, const struct channel_frame *frame)
-{
-	struct files_ask request;
-	int r = files_ask_get(frame->payload, &request);
-
-	if (r < 0)
-		return r;
-	r = job_table_start_pulled(server->jobs, server->root, frame->call, act_watch, &request);
-	return r == 0 ? 0
-		      : answer_error(server, frame->call,
-				r == -EBUSY ? TOOL_BUSY : TOOL_EXECUTION_ERROR);
+	if (frame->type == FILES_WATCH)
+		return have_started(server, frame->call,
+			job_table_start_pulled(
+				server->jobs, server->root, frame->call, act_asked, &asked));
+	if (frame->type == FILES_TREE ? asked.ask.depth != 1
+				      : frame->type == FILES_REMOVE && asked.ask.recursive)
+		return answer_in_job(server, frame->call, act_asked, &asked);
+	if (frame->type == FILES_TREE)
+		return answer_listing(server, frame->call, asked.ask.path, act_asked, &asked);
+	return answer_files_request(server, frame->call, act_asked, &asked);
 }
 
 static struct file_fetch *find_fetch(struct server *server, uint64_t call)
@@ -635,14 +593,14 @@ static int handle_files_frame(struct server *server, const struct channel_frame 
 		[FILES_GO] = handle_go,
 		[FILES_PATCH] = handle_patch,
 		[FILES_DIFF] = handle_diff,
-		[FILES_STAT] = handle_stat,
-		[FILES_TREE] = handle_tree,
-		[FILES_MAKE_DIRECTORY] = handle_make_directory,
-		[FILES_RENAME] = handle_rename,
-		[FILES_REMOVE] = handle_remove,
+		[FILES_STAT] = handle_ask,
+		[FILES_TREE] = handle_ask,
+		[FILES_MAKE_DIRECTORY] = handle_ask,
+		[FILES_RENAME] = handle_ask,
+		[FILES_REMOVE] = handle_ask,
 		[FILES_FETCH] = handle_fetch,
 		[FILES_MORE] = handle_more,
-		[FILES_WATCH] = handle_watch,
+		[FILES_WATCH] = handle_ask,
 	};
 
 	if (frame->type >= ARRAY_SIZE(handlers) || !handlers[frame->type])

@@ -192,139 +192,66 @@ int reply_image(struct reply *reply, const void *data, size_t len)
 	return put_bytes(reply, FILES_IMAGE, data, len);
 }
 
-/* A message that is a single frame. */
-struct message {
-	enum files_message type;
-	union {
-		const struct files_entry *entry;
-		const struct files_match *match;
-		const struct files_change *change;
-		const struct files_totals *totals;
-		const struct files_trouble *trouble;
-		const struct files_held *held;
-		const struct files_patched *patched;
-		const struct files_step *step;
-		const struct files_node *node;
-		const struct files_event *event;
-		const struct files_amount *taken;
-		const struct files_end *end;
-	};
-};
-
-static bool append_to_reply(struct reply *reply, const struct message *message)
+/* A message that is a single frame is written behind the frames in the buffer. */
+static struct wire_writer begin_message(struct reply *reply)
 {
-	struct wire_writer writer;
+	size_t at = reply->used + WIRE_HEADER_SIZE;
+
+	at = at < WIRE_FRAME_MAX ? at : WIRE_FRAME_MAX;
+	return wire_writer(reply->buffer + at, WIRE_FRAME_MAX - at);
+}
+
+/* Whether the message did not fit, and can be written again now. */
+static bool makes_room(struct reply *reply, const struct wire_writer *writer)
+{
+	return reply->error == 0 && !wire_writer_ok(writer) && flush_reply(reply) == 0;
+}
+
+/* @is_item: one of many, of which the first are sent while the others are found. */
+static int end_message(struct reply *reply, const struct wire_writer *writer,
+	enum files_message type, bool is_item)
+{
 	size_t at = reply->used;
 
-	if (at + WIRE_HEADER_SIZE > WIRE_FRAME_MAX)
-		return false;
-	writer = wire_writer(
-		reply->buffer + at + WIRE_HEADER_SIZE, WIRE_FRAME_MAX - at - WIRE_HEADER_SIZE);
-	if (message->type == FILES_ENTRY)
-		files_entry_put(&writer, message->entry);
-	else if (message->type == FILES_MATCH)
-		files_match_put(&writer, message->match);
-	else if (message->type == FILES_CHANGE)
-		files_change_put(&writer, message->change);
-	else if (message->type == FILES_TOTALS)
-		files_totals_put(&writer, message->totals);
-	else if (message->type == FILES_TROUBLE)
-		files_trouble_put(&writer, message->trouble);
-	else if (message->type == FILES_HELD)
-		files_held_put(&writer, message->held);
-	else if (message->type == FILES_PATCHED)
-		files_patched_put(&writer, message->patched);
-	else if (message->type == FILES_STEP)
-		files_step_put(&writer, message->step);
-	else if (message->type == FILES_NODE)
-		files_node_put(&writer, message->node);
-	else if (message->type == FILES_EVENT)
-		files_event_put(&writer, message->event);
-	else if (message->type == FILES_TAKEN)
-		files_amount_put(&writer, message->taken);
-	else
-		files_end_put(&writer, message->end);
-	if (!wire_writer_ok(&writer))
-		return false;
+	if (reply->error < 0)
+		return reply->error;
+	if (!wire_writer_ok(writer))
+		return -EMSGSIZE;
 	close_data(reply);
-	put_header(reply, at, message->type, writer.len);
-	reply->used = at + WIRE_HEADER_SIZE + writer.len;
-	return true;
+	put_header(reply, at, type, writer->len);
+	reply->used = at + WIRE_HEADER_SIZE + writer->len;
+	return is_item && reply->used >= FLUSH_ENTRIES ? flush_reply(reply) : 0;
 }
 
-static int send_message(struct reply *reply, const struct message *message)
-{
-	if (reply->error < 0 || append_to_reply(reply, message))
-		return reply->error;
-	if (flush_reply(reply) < 0)
-		return reply->error;
-	return append_to_reply(reply, message) ? 0 : -EMSGSIZE;
-}
+#define REPLY(name, message, type, is_item)                                          \
+	int reply_##name(struct reply *reply, const struct files_##message *content) \
+	{                                                                            \
+		struct wire_writer writer = begin_message(reply);                    \
+                                                                                     \
+		files_##message##_put(&writer, content);                             \
+		if (makes_room(reply, &writer)) {                                    \
+			writer = begin_message(reply);                               \
+			files_##message##_put(&writer, content);                     \
+		}                                                                    \
+		return end_message(reply, &writer, type, is_item);                   \
+	}
 
-/* Like send_message(), but writes once enough has collected. */
-static int send_item(struct reply *reply, const struct message *message)
-{
-	int r = send_message(reply, message);
+/* clang-format off */
+REPLY(entry, entry, FILES_ENTRY, true)
+REPLY(match, match, FILES_MATCH, true)
+REPLY(change, change, FILES_CHANGE, true)
+REPLY(node, node, FILES_NODE, true)
+REPLY(event, event, FILES_EVENT, true)
+REPLY(totals, totals, FILES_TOTALS, false)
+REPLY(trouble, trouble, FILES_TROUBLE, false)
+REPLY(held, held, FILES_HELD, false)
+REPLY(patched, patched, FILES_PATCHED, false)
+REPLY(step, step, FILES_STEP, false)
+REPLY(taken, amount, FILES_TAKEN, false)
+static REPLY(last, end, FILES_END, false)
+	/* clang-format on */
 
-	return r == 0 && reply->used >= FLUSH_ENTRIES ? flush_reply(reply) : r;
-}
-
-int reply_entry(struct reply *reply, const struct files_entry *entry)
-{
-	return send_item(reply, &(struct message){.type = FILES_ENTRY, .entry = entry});
-}
-
-int reply_match(struct reply *reply, const struct files_match *match)
-{
-	return send_item(reply, &(struct message){.type = FILES_MATCH, .match = match});
-}
-
-int reply_change(struct reply *reply, const struct files_change *change)
-{
-	return send_item(reply, &(struct message){.type = FILES_CHANGE, .change = change});
-}
-
-int reply_totals(struct reply *reply, const struct files_totals *totals)
-{
-	return send_message(reply, &(struct message){.type = FILES_TOTALS, .totals = totals});
-}
-
-int reply_trouble(struct reply *reply, const struct files_trouble *trouble)
-{
-	return send_message(reply, &(struct message){.type = FILES_TROUBLE, .trouble = trouble});
-}
-
-int reply_held(struct reply *reply, const struct files_held *held)
-{
-	return send_message(reply, &(struct message){.type = FILES_HELD, .held = held});
-}
-
-int reply_patched(struct reply *reply, const struct files_patched *patched)
-{
-	return send_message(reply, &(struct message){.type = FILES_PATCHED, .patched = patched});
-}
-
-int reply_step(struct reply *reply, const struct files_step *step)
-{
-	return send_message(reply, &(struct message){.type = FILES_STEP, .step = step});
-}
-
-int reply_node(struct reply *reply, const struct files_node *node)
-{
-	return send_item(reply, &(struct message){.type = FILES_NODE, .node = node});
-}
-
-int reply_event(struct reply *reply, const struct files_event *event)
-{
-	return send_item(reply, &(struct message){.type = FILES_EVENT, .event = event});
-}
-
-int reply_taken(struct reply *reply, const struct files_amount *taken)
-{
-	return send_message(reply, &(struct message){.type = FILES_TAKEN, .taken = taken});
-}
-
-int reply_end(struct reply *reply, const struct files_end *end)
+	int reply_end(struct reply *reply, const struct files_end *end)
 {
 	struct files_end told = *end;
 	struct disk_quota quota;
@@ -334,7 +261,7 @@ int reply_end(struct reply *reply, const struct files_end *end)
 		told.disk_bytes = quota.bytes;
 		told.disk_limit = quota.limit_bytes;
 	}
-	r = send_message(reply, &(struct message){.type = FILES_END, .end = &told});
+	r = reply_last(reply, &told);
 	if (r == 0 && !(reply->holds && reply->used < WIRE_FRAME_MAX / 2))
 		r = flush_reply(reply);
 	if (r == 0)
