@@ -72,7 +72,6 @@ static const struct command command_help = {
 	.help = {"help", "[COMMAND]", "Print a summary, or what a command takes.",
 		"cloister help exec", NULL},
 	.most = 1,
-	.usage_status = STATUS_USAGE,
 	.run = run_help,
 };
 
@@ -323,7 +322,7 @@ static int parse_options(
 static int dispatch(int argc, char **argv, struct invocation *invocation)
 {
 	const struct command *command;
-	int r;
+	int r, usage;
 
 	r = parse_options(NULL, argc, argv, invocation);
 	if (r < 0)
@@ -339,20 +338,21 @@ static int dispatch(int argc, char **argv, struct invocation *invocation)
 		help_refer(&cloister_program, NULL);
 		return STATUS_USAGE;
 	}
+	usage = command->usage_status ? command->usage_status : STATUS_USAGE;
 	r = parse_options(command, invocation->argc, invocation->argv, invocation);
 	if (r < 0)
-		return r == -ECANCELED ? STATUS_OK : command->usage_status;
+		return r == -ECANCELED ? STATUS_OK : usage;
 	if (invocation->help)
 		return help_print(&cloister_program, command->help.name);
 	if (invocation->argc < command->least || invocation->argc > command->most) {
 		operands_complain(&cloister_program, &command->help);
-		return command->usage_status;
+		return usage;
 	}
 	if (allow_net_check(invocation->allow_net, invocation->allow_private_net) < 0)
-		return command->usage_status;
+		return usage;
 	if (invocation->preview && command != &command_exec && command != &command_run) {
 		complain_code("USAGE", "--preview is for exec and run");
-		return command->usage_status;
+		return usage;
 	}
 
 	/* An MCP server writes only protocol messages to stdout. */

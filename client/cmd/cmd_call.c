@@ -118,6 +118,5 @@ const struct command command_call = {
 		"cloister call read_file path=README.md end_line=3", options},
 	.least = 1,
 	.most = INT_MAX,
-	.usage_status = STATUS_USAGE,
 	.run = run_call,
 };

@@ -82,14 +82,12 @@ const struct command command_checkpoint = {
 	.help = {"checkpoint", "[LABEL]", "Keep the present state of a managed workspace's files.",
 		"cloister --workspace demo checkpoint before-the-upgrade", NULL},
 	.most = 1,
-	.usage_status = STATUS_USAGE,
 	.run = run_checkpoint,
 };
 
 const struct command command_checkpoints = {
 	.help = {"checkpoints", NULL, "List the checkpoints of a managed workspace.",
 		"cloister --workspace demo checkpoints", NULL},
-	.usage_status = STATUS_USAGE,
 	.run = run_checkpoints,
 };
 
@@ -99,6 +97,5 @@ const struct command command_rollback = {
 		"cloister --workspace demo rollback 1", NULL},
 	.least = 1,
 	.most = 1,
-	.usage_status = STATUS_USAGE,
 	.run = run_rollback,
 };

@@ -156,6 +156,5 @@ static const struct option_row options[] = {
 const struct command command_diff = {
 	.help = {"diff", NULL, "Print what has changed in a managed workspace.",
 		"cloister --workspace demo diff --patch", options},
-	.usage_status = STATUS_USAGE,
 	.run = run_diff,
 };

@@ -192,6 +192,5 @@ const struct command command_edit = {
 		"cloister edit config.ini 'port = 80' 'port = 8080'", options},
 	.least = 0,
 	.most = 3,
-	.usage_status = STATUS_USAGE,
 	.run = run_edit,
 };

@@ -294,13 +294,11 @@ static const struct option_row options[] = {
 const struct command command_export = {
 	.help = {"export", NULL, "Write a workspace's files to stdout, to move or to keep them.",
 		"cloister --workspace project export >project.tar", options},
-	.usage_status = STATUS_USAGE,
 	.run = run_export,
 };
 
 const struct command command_import = {
 	.help = {"import", NULL, "Make a managed workspace of what export has written.",
 		"cloister --workspace copy import <project.tar", options},
-	.usage_status = STATUS_USAGE,
 	.run = run_import,
 };

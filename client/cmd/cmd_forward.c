@@ -288,6 +288,5 @@ const struct command command_forward = {
 		"cloister --workspace project forward 3000", NULL},
 	.least = 1,
 	.most = 1,
-	.usage_status = STATUS_USAGE,
 	.run = run_forward,
 };

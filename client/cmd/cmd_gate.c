@@ -360,6 +360,5 @@ const struct command command_gate = {
 	.help = {"gate", NULL,
 		"Serve HTTP on this machine for yourself: prints the URL and a key, until Ctrl-C.",
 		"cloister gate --allow-net=pypi.org", NULL},
-	.usage_status = STATUS_USAGE,
 	.run = run_gate,
 };

@@ -387,6 +387,5 @@ const struct command command_get = {
 		"cloister --workspace project get input ./copy", options},
 	.least = 1,
 	.most = 2,
-	.usage_status = STATUS_USAGE,
 	.run = run_get,
 };

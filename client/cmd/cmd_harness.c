@@ -230,6 +230,5 @@ const struct command command_harness = {
 		"List agents' harnesses; print how one is set up with no tools but cloister's.",
 		"cloister --workspace project harness claude", options},
 	.most = 1,
-	.usage_status = STATUS_USAGE,
 	.run = run_harness,
 };

@@ -192,6 +192,5 @@ static const struct option_row options[] = {
 const struct command command_mcp = {
 	.help = {"mcp", NULL, "Serve the Model Context Protocol on standard input and output.",
 		"cloister --workspace project mcp", options},
-	.usage_status = STATUS_USAGE,
 	.run = run_mcp,
 };

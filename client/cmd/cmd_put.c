@@ -261,6 +261,5 @@ const struct command command_put = {
 		"cloister --workspace project put ./data input", options},
 	.least = 1,
 	.most = INT_MAX,
-	.usage_status = STATUS_USAGE,
 	.run = run_put,
 };

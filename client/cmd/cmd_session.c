@@ -465,6 +465,5 @@ const struct command command_session = {
 		"cloister session start --name web -- npm run dev", options},
 	.least = 1,
 	.most = INT_MAX,
-	.usage_status = STATUS_USAGE,
 	.run = run_session,
 };

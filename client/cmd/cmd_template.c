@@ -86,7 +86,6 @@ const struct command command_freeze = {
 		"cloister --workspace demo freeze ready", NULL},
 	.least = 1,
 	.most = 1,
-	.usage_status = STATUS_USAGE,
 	.run = run_freeze,
 };
 
@@ -96,6 +95,5 @@ const struct command command_fork = {
 		"cloister fork ready 8", fork_options},
 	.least = 1,
 	.most = 2,
-	.usage_status = STATUS_USAGE,
 	.run = run_fork,
 };

@@ -53,6 +53,5 @@ static const struct option_row options[] = {
 const struct command command_tools = {
 	.help = {"tools", NULL, "Print the definitions of the tools for a model's API.",
 		"cloister tools --format=openai --limits", options},
-	.usage_status = STATUS_USAGE,
 	.run = run_tools,
 };

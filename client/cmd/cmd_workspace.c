@@ -422,6 +422,5 @@ const struct command command_workspace = {
 		"cloister workspace list", options},
 	.least = 1,
 	.most = 2,
-	.usage_status = STATUS_USAGE,
 	.run = run_workspace,
 };

@@ -78,7 +78,7 @@ struct command {
 	struct command_help help;
 	int least, most;       /* operands */
 	bool stops_at_operand; /* words after the first operand are not options of cloister */
-	int usage_status;      /* the exit status for a wrong command line */
+	int usage_status;      /* the exit status for a wrong command line; 0: STATUS_USAGE */
 	int (*run)(const struct invocation *invocation);
 };
 
