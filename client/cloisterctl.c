@@ -7,7 +7,6 @@
 #include "client/arguments.h"
 #include "client/cmd/command.h"
 #include "client/ctl/ctl_audit.h"
-#include "client/ctl/ctl_denials.h"
 #include "client/ctl/ctl_health.h"
 #include "client/ctl/ctl_key.h"
 #include "client/ctl/ctl_print.h"

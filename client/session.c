@@ -8,20 +8,223 @@
 
 #include "client/arguments.h"
 #include "client/cmd/command.h"
-#include "client/default_workspace.h"
+#include "client/complain.h"
 #include "client/private_instance.h"
 #include "client/reply.h"
 #include "client/terminal_text.h"
-#include "client/transfer/links_outside.h"
+#include "common/array.h"
 #include "common/cleanup.h"
 #include "common/socket_peer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <json-c/json.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Links out of the workspace. Its files say where they lead, so that is escaped. */
+
+static bool is_below(const char *path, const char *directory)
+{
+	size_t len = strlen(directory);
+
+	return strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+/* Whether commands see the absolute @path: of the system, the workspace or what is shown. */
+static bool is_seen(const char *path, const char *directory, const char *const *shown)
+{
+	static const char *const system[] = {"/usr", "/bin", "/sbin", "/lib", "/lib64"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(system); i++)
+		if (is_below(path, system[i]))
+			return true;
+	for (; *shown; shown++)
+		if (is_below(path, *shown))
+			return true;
+	return is_below(path, directory);
+}
+
+static void tell_link_outside(const char *name, const char *path, const char *advice)
+{
+	_cleanup_free_ char *escaped = terminal_text(path);
+
+	fprintf(stderr,
+		"cloister: %s leads to %s, which commands do not see: %s, or show it by "
+		"--readonly-path (a service's administrator: readonly_paths)\n",
+		name, escaped ? escaped : "?", advice);
+}
+
+/* Reads the start of the file or, if @is_link, the target of the link. Returns whether it is there.
+ */
+static bool look_at_link(int directory, const char *name, bool is_link, char text[PATH_MAX])
+{
+	_cleanup_close_ int fd = -1;
+	ssize_t n;
+
+	if (is_link) {
+		n = readlinkat(directory, name, text, PATH_MAX - 1);
+	} else {
+		fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		n = fd < 0 ? -1 : read(fd, text, PATH_MAX - 1);
+	}
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	return true;
+}
+
+/*
+ * Says on stderr what in the workspace @directory commonly leads outside of it, where commands see
+ * nothing: the repository of a linked git worktree, and the Python of a virtual environment. @shown
+ * are the paths of --readonly-path, ended by NULL. git-worktree(1)
+ */
+static void links_outside_tell(const char *directory, const char *const *shown)
+{
+	static const char prefix[] = "gitdir: ";
+	static const char *const pythons[] = {".venv/bin/python", "venv/bin/python"};
+	_cleanup_close_ int fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char real[PATH_MAX], text[PATH_MAX];
+
+	if (fd < 0 || !realpath(directory, real))
+		return;
+	if (look_at_link(fd, ".git", false, text) &&
+		strncmp(text, prefix, sizeof(prefix) - 1) == 0 && text[sizeof(prefix) - 1] == '/' &&
+		!is_seen(text + sizeof(prefix) - 1, real, shown))
+		tell_link_outside("this is a linked git worktree: .git", text + sizeof(prefix) - 1,
+			"open the repository itself");
+	for (size_t i = 0; i < ARRAY_SIZE(pythons); i++)
+		if (look_at_link(fd, pythons[i], true, text) && *text == '/' &&
+			!is_seen(text, real, shown))
+			tell_link_outside(
+				pythons[i], text, "make the environment in the workspace");
+}
+
+/*
+ * Whether the current directory may be the workspace when the user has named none. Compares paths
+ * only, and trusts the user's environment and passwd(5).
+ */
+
+/*
+ * Private paths in a home directory. A project may have settings of the same programs, such as
+ * .claude/settings.json and .codex/config.toml. So the list has only what a program keeps in the
+ * home directory.
+ */
+static const char *const private_paths[] = {
+	".ssh",
+	".gnupg",
+	".claude.json",
+	".claude/.credentials.json",
+	".codex/auth.json",
+	".gemini/oauth_creds.json",
+	".gemini/google_accounts.json",
+	".config/opencode",
+	".local/share/opencode",
+	".config/zed",
+	".config/cloister",
+	".cline",
+};
+
+/* Variables with which the user moves such a directory elsewhere. */
+static const char *const private_variables[] = {"GNUPGHOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"};
+
+/* Whether @path is @directory or below it. Both are real paths. */
+static bool is_within(const char *path, const char *directory)
+{
+	size_t len = strlen(directory);
+
+	if (len > 0 && directory[len - 1] == '/')
+		len--;
+	return strncmp(path, directory, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+static int refuse_default_workspace(const char *directory, const char *what)
+{
+	complain_code("UNSAFE_WORKSPACE",
+		"%s %s: an agent there could read and change more than a project. Start cloister "
+		"in the project's directory, or name the workspace: --workspace DIR",
+		directory, what);
+	return -EACCES;
+}
+
+static int check_home(const char *directory, const char *home)
+{
+	_cleanup_free_ char *real = home && *home ? realpath(home, NULL) : NULL;
+
+	if (!real || strcmp(real, "/") == 0 || !is_within(real, directory))
+		return 0;
+	return refuse_default_workspace(directory, strcmp(real, directory) == 0
+							   ? "is your home directory"
+							   : "holds your home directory");
+}
+
+/* Refuses @directory because of the private path @path, which may not exist. @shown is its name in
+ * the message. */
+static int check_private(const char *directory, const char *path, const char *shown)
+{
+	_cleanup_free_ char *real = realpath(path, NULL);
+	char what[PATH_MAX + 32];
+
+	if (!real || !(is_within(real, directory) || is_within(directory, real)))
+		return 0;
+	snprintf(what, sizeof(what), "%s %s", is_within(directory, real) ? "is part of" : "holds",
+		shown);
+	return refuse_default_workspace(directory, what);
+}
+
+/* Refuses @directory if it holds a private path of @home, or is below one. */
+static int check_private_paths(const char *directory, const char *home)
+{
+	char path[PATH_MAX];
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(private_paths) && r == 0; i++) {
+		if (snprintf(path, sizeof(path), "%s/%s", home, private_paths[i]) <
+			(int)sizeof(path))
+			r = check_private(directory, path, private_paths[i]);
+	}
+	return r;
+}
+
+/*
+ * Refuses @directory, a real path, where an agent would reach the user's account instead of a
+ * project: the root directory, the home directory and directories above it, and a directory at,
+ * above or below private keys or the configuration of an agent's program. Programs that start an
+ * MCP server often do so in such a directory. Returns 0, -EACCES after printing why and what to do,
+ * or -ENOMEM.
+ */
+static int default_workspace_check(const char *directory)
+{
+	const struct passwd *entry = getpwuid(geteuid());
+	const char *homes[] = {getenv("HOME"), entry ? entry->pw_dir : NULL};
+	int r;
+
+	if (strcmp(directory, "/") == 0)
+		return refuse_default_workspace(directory, "is the root directory");
+	for (size_t i = 0; i < ARRAY_SIZE(homes); i++) {
+		r = check_home(directory, homes[i]);
+		if (r == 0 && homes[i] && *homes[i])
+			r = check_private_paths(directory, homes[i]);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(private_variables); i++) {
+		const char *path = getenv(private_variables[i]);
+
+		r = path && *path ? check_private(directory, path, private_variables[i]) : 0;
+		if (r < 0)
+			return r;
+	}
+	/* also if it is a copy of a home, or another user's home */
+	return check_private_paths(directory, directory);
+}
 
 /* Connects as the library does, and says if the named path has no server. */
 static int connect_to_service(struct cloister **ret_cloister)

@@ -24,4 +24,11 @@ void print_reloaded(struct json_object *result);
 void print_selftest(struct json_object *result);
 void print_selftest_all(struct json_object *result);
 
+void print_denials(struct json_object *result);
+/**
+ * Prints an event about a refused host; with @json as JSON. Other events, and events of another
+ * tenant than @tenant (NULL: any), are omitted. If events were lost, it says how many.
+ */
+void print_denial_event(struct json_object *event, const char *tenant, bool json);
+
 bool selftest_has_passed(struct json_object *result);

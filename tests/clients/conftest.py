@@ -16,7 +16,7 @@ import pytest
 from daemon import environment
 
 MACHINE = npm.ARCHITECTURES.get(platform.machine(), platform.machine())
-# What they are held to is what these versions do; newer ones are taken by hand, in client/harness_recipes.c too.
+# What they are held to is what these versions do; newer ones are taken by hand, in client/cmd/cmd_harness.c too.
 # Of a harness that is one program for each architecture, only that program.
 HARNESSES = {
     f"@anthropic-ai/claude-code-linux-{MACHINE}": "2.1.330",
