@@ -13,12 +13,12 @@
 #define OWN         .access = GATE_ACCESS_OWN
 
 /* How a request reaches the last function: what begins it, what it must find. */
-#define TENANT(act_)  own_begin, .act = act_
-#define SANDBOX(act_) own_begin_one, .find = own_find, .act = act_
+#define TENANT(act_)  own_begin, .act = (act_)
+#define SANDBOX(act_) own_begin_one, .find = own_find, .act = (act_)
 /* Forks and snapshots use other workspaces too. */
-#define SOURCE(act_)  own_begin, .find = own_find, .act = act_
-#define CALL(act_)    data_begin, .act = act_, OWN
-#define STREAM(act_)  data_begin_stream, .act = act_, OWN
+#define SOURCE(act_)  own_begin, .find = own_find, .act = (act_)
+#define CALL(act_)    data_begin, .act = (act_), OWN
+#define STREAM(act_)  data_begin_stream, .act = (act_), OWN
 #define PROCESS(act_) CALL(act_), .find = process_find
 
 static const struct gate_route control_routes[] = {
