@@ -412,7 +412,7 @@ int session_workspace(
 	const struct invocation *invocation, char **ret_directory, const char **ret_name)
 {
 	const char *workspace = invocation->workspace ? invocation->workspace : ".";
-	const char *name = is_directory(workspace) ? NULL : workspace;
+	const char *name = !invocation->workspace || is_directory(workspace) ? NULL : workspace;
 	_cleanup_free_ char *directory = name ? NULL : realpath(workspace, NULL);
 	int r = 0;
 

@@ -129,3 +129,11 @@ def test_the_refusal_as_json(person):
     done = person.run(person.home, "--json", "call", "list_directory", "path=.")
     assert done.returncode == REFUSED
     assert json.loads(done.stdout)["error"]["code"] == "UNSAFE_WORKSPACE"
+
+
+def test_a_directory_that_the_user_cannot_search(person):
+    closed = person.make("closed/")
+    words = "chmod 0 . && exec $0 --private call list_directory path=."
+    done = person.area.run("/bin/sh", "-c", words, person.area.path / "bin/cloister", cwd=closed,
+                           env=environment(person.home))
+    assert done.returncode == REFUSED and b"may not enter it" in done.stderr, done
