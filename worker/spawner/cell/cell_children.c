@@ -18,7 +18,6 @@
 #include "worker/spawner/cell/cell_cgroup.h"
 #include "worker/spawner/cell/cell_private.h"
 #include "worker/spawner/cell/cell_starts.h"
-#include "worker/spawner/cell/root_inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +26,79 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+/*
+ * The user namespace that a cell's commands enter with root_inside = yes. It lies below the cell's,
+ * owns no other namespace, and maps the workspace's one id to 0. Worker, files process and command
+ * inits stay in the cell's own. It is made in the child that is about to become a worker, before
+ * any program is executed in the cell. The helper that makes the namespace runs cloister's own code
+ * and ends; the descriptor keeps the namespace. user_namespaces(7).
+ */
+
+static int write_own(const char *path, const char *text)
+{
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t len = (ssize_t)strlen(text);
+
+	if (fd < 0 || write(fd, text, (size_t)len) != len)
+		return -errno;
+	return 0;
+}
+
+/* Runs in the helper, in its new namespace. @place is a descriptor that both have. */
+static int map_and_show(unsigned id, int place)
+{
+	_cleanup_close_ int own = -1;
+	char map[32];
+	int r;
+
+	/* The change of user has cleared this, and /proc/self belongs to root without it. */
+	r = prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 ? -errno : 0;
+	snprintf(map, sizeof(map), "0 %u 1\n", id);
+	/* Without CAP_SETGID in the namespace above, gid_map can be written only after this. */
+	if (r == 0)
+		r = write_own("/proc/self/setgroups", "deny");
+	if (r == 0)
+		r = write_own("/proc/self/uid_map", map);
+	if (r == 0)
+		r = write_own("/proc/self/gid_map", map);
+	if (r < 0)
+		return r;
+	own = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+	return own < 0 || dup3(own, place, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+/*
+ * Makes such a namespace below the caller's. The caller has become @id, the only user of its
+ * namespace, and has one thread. Returns 0 and the namespace's descriptor, or -errno.
+ */
+static int root_inside_make(unsigned id, int *ret_fd)
+{
+	_cleanup_close_ int place = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int status;
+	long pid;
+
+	if (place < 0)
+		return -errno;
+	pid = syscall(
+		SYS_clone, CLONE_NEWUSER | CLONE_FILES | CLONE_VFORK | SIGCHLD, 0, NULL, NULL, 0);
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		_exit(-map_and_show(id, place));
+	if (waitpid((pid_t)pid, &status, 0) != pid || !WIFEXITED(status))
+		return -ECHILD;
+	if (WEXITSTATUS(status) != 0)
+		return -WEXITSTATUS(status);
+	*ret_fd = TAKE_FD(place);
+	return 0;
+}
 
 #define REPORT_FD_MIN 32 /* above the numbers of a program's own descriptors */
 #define WORKER_NAMESPACES \
