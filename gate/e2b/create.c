@@ -8,7 +8,6 @@
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "gate/agent_link.h"
-#include "gate/e2b/network.h"
 #include "gate/e2b/own.h"
 #include "gate/e2b/sandbox.h"
 #include "gate/e2b/snapshot_name.h"

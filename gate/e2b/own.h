@@ -36,6 +36,15 @@ struct json_object *own_admission(struct op *op, const struct facts *facts);
 /** Returns the seconds that the client asks for in "timeout", as milliseconds, or -1 if wrong. */
 int64_t own_timeout(struct op *op);
 
+/**
+ * The network of a sandbox: E2B's rules as those of workspace.open, which only ever narrow. Reads
+ * "allow_internet_access" of the body of @op, and the rules in @network, which is the body or a
+ * member of it. Returns 0 with *ret_network, the parameter network of workspace.open, or NULL if
+ * the tenant's rules hold as they are. Otherwise returns -EINVAL, and the op has been answered with
+ * the rule that cannot hold.
+ */
+int network_read(struct op *op, struct json_object *network, struct json_object **ret_network);
+
 /* What routes do. Those of one sandbox follow own_find(). */
 void sandbox_create(struct op *op);
 void sandbox_connect(struct op *op);
