@@ -13,6 +13,7 @@
 #include "client/owned_directory.h"
 #include "common/cleanup.h"
 #include "common/host_root.h"
+#include "common/io.h"
 #include "common/limits.h"
 #include "common/wire/fixed_fds.h"
 
@@ -58,8 +59,8 @@ static bool ask_git(char *const *words, char *const *environment, char value[sta
 {
 	_cleanup_close_ int out = -1, in = -1;
 	posix_spawn_file_actions_t actions;
-	size_t len = 0;
-	ssize_t n = 0;
+	size_t len;
+	ssize_t n;
 	int pair[2], status = -1, r;
 	pid_t pid;
 
@@ -76,9 +77,8 @@ static bool ask_git(char *const *words, char *const *environment, char value[sta
 	if (r != 0)
 		return false;
 	close_fd(&in);
-	while (len < VALUE_SIZE - 1 && ((n = read(out, value + len, VALUE_SIZE - 1 - len)) > 0 ||
-					       (n < 0 && errno == EINTR)))
-		len += n > 0 ? (size_t)n : 0;
+	n = io_read(out, value, VALUE_SIZE - 1, IO_POSITION);
+	len = n > 0 ? (size_t)n : 0;
 	close_fd(&out);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;

@@ -2,6 +2,7 @@
 #include "common/cgroup_file.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/monotonic.h"
 
 #include <dirent.h>
@@ -34,20 +35,15 @@ int cgroup_write_number(int group, const char *name, uint64_t value)
 int cgroup_read(int group, const char *name, char *buffer, struct text *ret)
 {
 	_cleanup_close_ int fd = openat(group, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	size_t len = 0;
 	ssize_t n;
 
 	if (fd < 0)
 		return -errno;
-	while ((n = read(fd, buffer + len, CGROUP_FILE_BYTES - len)) > 0) {
-		len += (size_t)n;
-		if (len == CGROUP_FILE_BYTES)
-			return -EMSGSIZE;
-	}
-	if (n < 0)
-		return -errno;
-	buffer[len] = '\0';
-	*ret = (struct text){buffer, len};
+	n = io_read(fd, buffer, CGROUP_FILE_BYTES, IO_POSITION);
+	if (n < 0 || n == CGROUP_FILE_BYTES)
+		return n < 0 ? (int)n : -EMSGSIZE;
+	buffer[n] = '\0';
+	*ret = (struct text){buffer, (size_t)n};
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "egress/secret.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/egress/secret_line.h"
 
 #include <errno.h>
@@ -113,14 +114,11 @@ static const char *trim(struct secret_value *value, size_t from)
 static const char *read_content(struct secret_value *value, int fd)
 {
 	size_t from = value->len, most = from + LIMIT_EGRESS_SECRET_BYTES + 1;
-	ssize_t n;
+	ssize_t n = io_read(fd, value->text + from, most - from, IO_POSITION);
 
-	while (value->len < most &&
-		(n = read(fd, value->text + value->len, most - value->len)) != 0) {
-		if (n < 0 && errno != EINTR)
-			return "the file cannot be read";
-		value->len += n > 0 ? (size_t)n : 0;
-	}
+	if (n < 0)
+		return "the file cannot be read";
+	value->len += (size_t)n;
 	if (value->len == most)
 		return "the file is larger than 8 KiB";
 	return trim(value, from);

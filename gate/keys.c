@@ -7,6 +7,7 @@
 #include "gate/keys.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/keys/gate_key.h"
 #include "gate/gate.h"
 
@@ -74,8 +75,8 @@ static ssize_t read_keys_file(struct gate_keys *keys, char **ret)
 {
 	_cleanup_close_ int fd = openat(keys->directory, keys->name, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *content = NULL;
-	size_t len = 0;
 	struct stat status;
+	ssize_t len;
 
 	if (fd < 0 || fstat(fd, &status) < 0)
 		return -errno;
@@ -84,17 +85,10 @@ static ssize_t read_keys_file(struct gate_keys *keys, char **ret)
 	content = malloc((size_t)status.st_size + 1);
 	if (!content)
 		return -ENOMEM;
-	while (len < (size_t)status.st_size) {
-		ssize_t n = read(fd, content + len, (size_t)status.st_size - len);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n == 0)
-			break;
-		len += n > 0 ? (size_t)n : 0;
-	}
-	*ret = TAKE_PTR(content);
-	return (ssize_t)len;
+	len = io_read(fd, content, (size_t)status.st_size, IO_POSITION);
+	if (len >= 0)
+		*ret = TAKE_PTR(content);
+	return len;
 }
 
 static void read_keys(struct gate_keys *keys)

@@ -10,6 +10,7 @@
 #include "client/session.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,30 +50,23 @@ static char *read_patch(const char *name, size_t *ret_len)
 	_cleanup_close_ int opened = from_stdin ? -1 : open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	int fd = from_stdin ? STDIN_FILENO : opened;
 	_cleanup_free_ char *patch = malloc(LIMIT_PATCH_BYTES + 1);
-	size_t len = 0;
-	ssize_t n = 1;
+	ssize_t n;
 
 	if (!patch) {
 		complain("out of memory");
 		return NULL;
 	}
-	while (fd >= 0 && n > 0 && len <= LIMIT_PATCH_BYTES) {
-		n = read(fd, patch + len, LIMIT_PATCH_BYTES + 1 - len);
-		if (n < 0 && errno == EINTR)
-			n = 1;
-		else if (n > 0)
-			len += (size_t)n;
-	}
-	if (fd < 0 || n < 0) {
-		complain("cannot read the patch '%s': %s", name, strerror(errno));
+	n = fd < 0 ? -errno : io_read(fd, patch, LIMIT_PATCH_BYTES + 1, IO_POSITION);
+	if (n < 0) {
+		complain("cannot read the patch '%s': %s", name, strerror((int)-n));
 		return NULL;
 	}
-	if (len > LIMIT_PATCH_BYTES) {
+	if ((size_t)n > LIMIT_PATCH_BYTES) {
 		complain("the patch '%s' has more than %d bytes; split it", name,
 			(int)LIMIT_PATCH_BYTES);
 		return NULL;
 	}
-	*ret_len = len;
+	*ret_len = (size_t)n;
 	return TAKE_PTR(patch);
 }
 

@@ -13,6 +13,7 @@
 #include "client/terminal_text.h"
 #include "client/transfer/transfer.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/limits.h"
 
 #include <errno.h>
@@ -78,23 +79,17 @@ static int write_end(struct archive *archive)
 {
 	char comment[64];
 	struct text data;
+	int r;
 
 	snprintf(comment, sizeof(comment), LAST_COMMENT "%" PRIu64, archive->copy.entries);
 	if (archive_copy_comment(&archive->copy, comment) < 0 ||
 		archive_copy_root(&archive->copy) < 0 || archive_copy_end(&archive->copy) < 0)
 		return -ENOMEM;
 	data = byte_queue_peek(&archive->copy.out);
-	while (data.len > 0) {
-		ssize_t n = write(STDOUT_FILENO, data.data, data.len);
-
-		if (n < 0 && errno != EINTR) {
-			complain("cannot write output: %s", strerror(errno));
-			return -errno;
-		}
-		data.data += n > 0 ? n : 0;
-		data.len -= n > 0 ? (size_t)n : 0;
-	}
-	return 0;
+	r = io_write(STDOUT_FILENO, data.data, data.len, IO_POSITION);
+	if (r < 0)
+		complain("cannot write output: %s", strerror(-r));
+	return r;
 }
 
 /* Says at the beginning what this is, for import and for people who look into it. */

@@ -8,6 +8,7 @@
 #include "client/session.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/limits.h"
 #include "common/utf8.h"
 #include "libcloister/cloister.h"
@@ -41,26 +42,6 @@ static ssize_t read_some(int fd, char *buffer, size_t size)
 	return n;
 }
 
-/* Writes all of it. Returns false if the reader is gone. */
-static bool write_mcp(int fd, const char *buffer, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, buffer, len);
-
-		if (n < 0 && errno == EAGAIN) {
-			struct pollfd room = {.fd = fd, .events = POLLOUT};
-
-			(void)poll(&room, 1, -1);
-			continue;
-		}
-		if (n < 0 && errno != EINTR)
-			return false;
-		buffer += n > 0 ? n : 0;
-		len -= n > 0 ? (size_t)n : 0;
-	}
-	return true;
-}
-
 static void *pass_input(void *context)
 {
 	struct input *input = context;
@@ -75,7 +56,7 @@ static void *pass_input(void *context)
 			(void)poll(&readable, 1, -1);
 			continue;
 		}
-		if (n <= 0 || !write_mcp(input->socket, buffer, (size_t)n))
+		if (n <= 0 || io_write(input->socket, buffer, (size_t)n, IO_POSITION) < 0)
 			break;
 	}
 	/* In this order: cloisterd may close the connection at once. */
@@ -93,7 +74,7 @@ static ssize_t write_output(const char *data, size_t len)
 	size_t kept;
 
 	if (!isatty(STDOUT_FILENO))
-		return write_mcp(STDOUT_FILENO, data, len) ? 0 : -EPIPE;
+		return io_write(STDOUT_FILENO, data, len, IO_POSITION) == 0 ? 0 : -EPIPE;
 	kept = utf8_incomplete_tail((struct text){data, len});
 	terminal_print_json(stdout, (struct text){data, len - kept});
 	return fflush(stdout) == 0 ? (ssize_t)kept : -EPIPE;

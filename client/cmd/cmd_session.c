@@ -13,6 +13,7 @@
 #include "client/shell_words.h"
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/monotonic.h"
 
 #include <errno.h>
@@ -159,19 +160,11 @@ static int find_session_by_word(struct session *session, const char *word, char 
 
 static bool write_session_output(int fd, const char *data, size_t len)
 {
-	while (len > 0) {
-		ssize_t n = write(fd, data, len);
+	int r = io_write(fd, data, len, IO_POSITION);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			complain("cannot write to standard output: %s", strerror(errno));
-			return false;
-		}
-		data += n;
-		len -= (size_t)n;
-	}
-	return true;
+	if (r < 0)
+		complain("cannot write to standard output: %s", strerror(-r));
+	return r == 0;
 }
 
 /* Writes the output in @reply to our stdout and stderr, and says what was lost. */

@@ -12,6 +12,7 @@
 #include "client/terminal_text.h"
 #include "common/cleanup.h"
 #include "common/config_defaults.h"
+#include "common/io.h"
 #include "common/keys/gate_key.h"
 
 #include <errno.h>
@@ -47,19 +48,13 @@ static ssize_t read_content(const struct key_file *file, char **ret)
 	_cleanup_close_ int fd =
 		openat(file->directory, file->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	char *content = malloc(LIMIT_GATE_KEYS_BYTES + 1);
-	size_t len = 0;
-	ssize_t n = 1;
 
 	if (!content)
 		return -ENOMEM;
 	*ret = content;
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
-	while (n > 0 && len <= LIMIT_GATE_KEYS_BYTES) {
-		n = read(fd, content + len, LIMIT_GATE_KEYS_BYTES + 1 - len);
-		len += n > 0 ? (size_t)n : 0;
-	}
-	return n < 0 ? -errno : (ssize_t)len;
+	return io_read(fd, content, LIMIT_GATE_KEYS_BYTES + 1, IO_POSITION);
 }
 
 /* Opens the file and, with @writes, waits for other writers to have finished. */
@@ -96,21 +91,6 @@ static int give_to_gate(int fd)
 	return fchmod(fd, group ? 0640 : 0600) < 0 ? -errno : 0;
 }
 
-static int write_key_content(int fd, const char *content)
-{
-	size_t left = strlen(content);
-
-	while (left > 0) {
-		ssize_t n = write(fd, content, left);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		content += n > 0 ? n : 0;
-		left -= n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
-
 static int key_file_write(const struct key_file *file)
 {
 	_cleanup_free_ char *content = gate_keys_write(&file->list);
@@ -126,7 +106,7 @@ static int key_file_write(const struct key_file *file)
 		file->directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return -errno;
-	r = write_key_content(fd, content);
+	r = io_write(fd, content, strlen(content), IO_POSITION);
 	if (r == 0)
 		r = give_to_gate(fd);
 	if (r == 0 &&

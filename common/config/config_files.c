@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/directory_read.h"
+#include "common/io.h"
 #include "common/limits.h"
 
 #include <dirent.h>
@@ -125,26 +126,12 @@ static bool has_owner(struct config_reader *reader, const struct stat *stat_buf,
 	return stat_buf->st_uid == geteuid() || stat_buf->st_uid == owner;
 }
 
-static int read_all(int fd, char *buffer, size_t size, size_t *ret_len)
-{
-	size_t len = 0;
-	ssize_t n;
-
-	while (len < size && (n = read(fd, buffer + len, size - len)) != 0) {
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		len += n > 0 ? (size_t)n : 0;
-	}
-	*ret_len = len;
-	return 0;
-}
-
 /* Reads the file at hand into @buffer, or complains about it and returns false. */
 static bool load_file(
 	struct config_reader *reader, int fd, uid_t *owner, char *buffer, struct text *ret_text)
 {
 	struct stat stat_buf;
-	int r;
+	ssize_t n;
 
 	if (fd < 0 || fstat(fd, &stat_buf) < 0) {
 		config_wrong(reader, "%s", strerror(errno));
@@ -161,12 +148,12 @@ static bool load_file(
 	if (!has_owner(reader, &stat_buf, *owner))
 		config_wrong(reader,
 			"its owner is neither root nor the owner of the main file: chown it");
-	*ret_text = (struct text){buffer, 0};
-	r = read_all(fd, buffer, LIMIT_CONFIG_FILE_BYTES + 1, &ret_text->len);
-	if (r < 0) {
-		config_wrong(reader, "%s", strerror(-r));
+	n = io_read(fd, buffer, LIMIT_CONFIG_FILE_BYTES + 1, IO_POSITION);
+	if (n < 0) {
+		config_wrong(reader, "%s", strerror((int)-n));
 		return false;
 	}
+	*ret_text = (struct text){buffer, (size_t)n};
 	if (ret_text->len > LIMIT_CONFIG_FILE_BYTES) {
 		config_wrong(reader, "larger than %llu bytes", LIMIT_CONFIG_FILE_BYTES);
 		return false;

@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/directory_read.h"
+#include "common/io.h"
 #include "common/limits.h"
 
 #include <dirent.h>
@@ -58,23 +59,17 @@ static int read_tail(int fd, struct text *ret)
 	off_t start =
 		size > (off_t)LIMIT_AUDIT_TAIL_BYTES ? size - (off_t)LIMIT_AUDIT_TAIL_BYTES : 0;
 	_cleanup_free_ char *tail = NULL;
-	size_t len = 0;
+	ssize_t len;
 
-	if (size < 0 || lseek(fd, start, SEEK_SET) < 0)
+	if (size < 0)
 		return -errno;
 	tail = malloc((size_t)(size - start) + 1);
 	if (!tail)
 		return -ENOMEM;
-	while (len < (size_t)(size - start)) {
-		ssize_t n = read(fd, tail + len, (size_t)(size - start) - len);
-
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
-	*ret = (struct text){TAKE_PTR(tail), len};
+	len = io_read(fd, tail, (size_t)(size - start), start);
+	if (len < 0)
+		return (int)len;
+	*ret = (struct text){TAKE_PTR(tail), (size_t)len};
 	return 0;
 }
 

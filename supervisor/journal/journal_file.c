@@ -7,6 +7,7 @@
 #include "supervisor/journal/journal_file.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/limits.h"
 
 #include <errno.h>
@@ -31,29 +32,12 @@ static int open_one(int directory_fd, const char *name)
 	return S_ISREG(stat_buf.st_mode) ? TAKE_FD(fd) : -EINVAL;
 }
 
-/* Reads up to @size bytes. Returns how many there were, or -errno. */
-static ssize_t read_at(int fd, char *buffer, size_t size, uint64_t offset)
-{
-	size_t len = 0;
-
-	while (len < size) {
-		ssize_t n = pread(fd, buffer + len, size - len, (off_t)(offset + len));
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n == 0)
-			break;
-		len += n > 0 ? (size_t)n : 0;
-	}
-	return (ssize_t)len;
-}
-
 /* Reads the number of a file. Returns 0 if it has none. */
 static uint64_t read_journal_file_number(int fd)
 {
 	struct journal_record record;
 	char head[64];
-	ssize_t n = read_at(fd, head, sizeof(head), 0);
+	ssize_t n = io_read(fd, head, sizeof(head), 0);
 
 	return n > 0 && journal_record_get((struct text){head, (size_t)n}, &record) > 0 &&
 			       record.type == JOURNAL_FILE
@@ -73,7 +57,7 @@ static int load_journal_file(
 	while (journal->files[file].number > 0 && r > 0 && n > 0) {
 		size_t at = 0;
 
-		n = read_at(journal->files[file].fd, buffer, LOAD_BYTES, *size);
+		n = io_read(journal->files[file].fd, buffer, LOAD_BYTES, (off_t)*size);
 		for (r = 0; n > 0; at += (size_t)r) {
 			struct journal_place place = {*size + at, 0, file};
 			struct journal_record record;
@@ -161,22 +145,6 @@ int journal_file_open(int directory_fd, bool durable, journal_take take, void *c
 	return 0;
 }
 
-/* Writes all of @data at @offset. Returns 0 or -errno. */
-static int write_at(int fd, struct text data, uint64_t offset)
-{
-	size_t written = 0;
-
-	while (written < data.len) {
-		ssize_t n = pwrite(
-			fd, data.data + written, data.len - written, (off_t)(offset + written));
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		written += n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
-
 static int append_to(struct journal_file *journal, unsigned file, struct text record)
 {
 	uint64_t *size = &journal->files[file].size;
@@ -184,7 +152,7 @@ static int append_to(struct journal_file *journal, unsigned file, struct text re
 
 	if (*size + record.len > LIMIT_JOURNAL_FILE_BYTES)
 		return -EFBIG;
-	r = write_at(fd, record, *size);
+	r = io_write(fd, record.data, record.len, (off_t)*size);
 	if (r == 0)
 		*size += record.len;
 	else /* what is left of it must not be taken for a record */
@@ -232,7 +200,7 @@ int journal_file_try(const struct journal_file *journal, struct text bytes)
 
 	if (size + bytes.len > LIMIT_JOURNAL_FILE_BYTES)
 		return -EFBIG;
-	r = write_at(fd, bytes, size);
+	r = io_write(fd, bytes.data, bytes.len, (off_t)size);
 	/* If cloisterd dies before this, the next start does it. */
 	return ftruncate(fd, (off_t)size) < 0 && r == 0 ? -errno : r;
 }
@@ -245,7 +213,7 @@ int journal_file_sync(const struct journal_file *journal)
 int journal_file_read(const struct journal_file *journal, struct journal_place place, char *buffer,
 	struct journal_record *ret)
 {
-	ssize_t n = read_at(journal->files[place.file].fd, buffer, place.size, place.offset);
+	ssize_t n = io_read(journal->files[place.file].fd, buffer, place.size, (off_t)place.offset);
 
 	if (n < 0)
 		return (int)n;

@@ -2,6 +2,8 @@
 /* Runs in the worker. */
 #include "worker/commands/command_pause.h"
 
+#include "common/io.h"
+
 #include "common/wire/channel.h"
 #include "common/wire/wire_commands.h"
 #include "worker/commands/command_cgroup.h"
@@ -25,17 +27,13 @@ static int tell_pause(struct command_pause_state *pause, bool all)
 		.type = COMMAND_PAUSED,
 		.length = COMMAND_PAUSED_SIZE,
 		.call = pause->number};
-	ssize_t n;
 
 	if (pause->told)
 		return 0;
 	pause->told = true;
 	command_paused_put(&writer, &(struct command_paused){.all = all});
 	memcpy(frame, &header, sizeof(header));
-	do
-		n = write(pause->report_fd, frame, sizeof(frame));
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
+	return io_write(pause->report_fd, frame, sizeof(frame), IO_POSITION);
 }
 
 static void end_command_pause(struct command_pause_state *pause)

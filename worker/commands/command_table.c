@@ -8,6 +8,7 @@
 
 #include "common/cgroup_file.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/limits.h"
 #include "common/wire/wire_commands.h"
 #include "common/zero_pages.h"
@@ -329,15 +330,11 @@ static int hold_before_start(struct command_table *table, struct command *comman
 		.type = COMMAND_HELD,
 		.length = COMMAND_HELD_SIZE,
 		.call = command->call};
-	ssize_t n;
 
 	command_held_put(&writer, &held);
 	memcpy(frame, &header, sizeof(header));
 	command->state = COMMAND_PREPARED;
-	do
-		n = write(table->report_fd, frame, sizeof(frame));
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
+	return io_write(table->report_fd, frame, sizeof(frame), IO_POSITION);
 }
 
 static int launch(struct command_table *table, struct command *command)
@@ -622,7 +619,6 @@ static int look_at_command(struct command_table *table, struct command *command)
 		.version = WIRE_VERSION, .type = COMMAND_WAITS, .call = command->call};
 	struct input_wait now = {0};
 	bool certain;
-	ssize_t n;
 
 	/* What is stopped on its way out of a system call looks as if it waited in there. */
 	if (!table->pause.on)
@@ -633,10 +629,7 @@ static int look_at_command(struct command_table *table, struct command *command)
 	if (!certain)
 		return 0;
 	/* One write, which the writes of inits to this socket cannot divide. */
-	do
-		n = write(table->report_fd, &header, sizeof(header));
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
+	return io_write(table->report_fd, &header, sizeof(header), IO_POSITION);
 }
 
 int command_table_idle(struct command_table *table)

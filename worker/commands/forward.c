@@ -6,6 +6,7 @@
 #include "worker/commands/forward.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/relay.h"
 #include "common/wire/wire_commands.h"
 
@@ -90,13 +91,9 @@ static int report_forward_end(const struct forwards *forwards, uint64_t number)
 {
 	const struct wire_header header = {
 		.version = WIRE_VERSION, .type = COMMAND_FORWARD_ENDED, .call = number};
-	ssize_t n;
 
 	/* One write, which the writes of inits to this socket cannot divide. */
-	do
-		n = write(forwards->report_fd, &header, sizeof(header));
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
+	return io_write(forwards->report_fd, &header, sizeof(header), IO_POSITION);
 }
 
 int forward_begin(struct forwards *forwards, struct channel_frame *frame)

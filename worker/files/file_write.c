@@ -7,6 +7,7 @@
 #include "worker/files/file_write.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/limits.h"
 #include "common/path_rules.h"
 #include "worker/files/edit/file_version.h"
@@ -335,25 +336,16 @@ bool file_write_has_failed(const struct file_write *staged)
 
 void file_write_append(struct file_write *staged, const void *data, size_t len)
 {
-	const char *bytes = data;
+	int r;
 
 	/* More than announced makes commit fail, so the surplus need not fill the disk. */
 	staged->received += len;
 	if (staged->received > staged->size)
 		return;
 	file_version_add(staged->version, data, len);
-	while (len > 0 && staged->error == TOOL_OK) {
-		ssize_t n = write(staged->fd, bytes, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			file_write_fail_errno(staged, errno);
-			return;
-		}
-		bytes += n;
-		len -= (size_t)n;
-	}
+	r = staged->error == TOOL_OK ? io_write(staged->fd, data, len, IO_POSITION) : 0;
+	if (r < 0)
+		file_write_fail_errno(staged, -r);
 }
 
 static int link_to(const struct file_write *staged, const char *name)

@@ -8,10 +8,10 @@
 
 #include "common/cleanup.h"
 #include "common/disk_quota.h"
+#include "common/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -59,29 +59,6 @@ void reply_free(struct reply *reply)
 	free(reply);
 }
 
-static int write_reply(int fd, const uint8_t *data, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, data, len);
-
-		if (n >= 0) {
-			data += n;
-			len -= (size_t)n;
-			continue;
-		}
-		if (errno == EAGAIN) {
-			struct pollfd ready = {.fd = fd, .events = POLLOUT};
-
-			if (poll(&ready, 1, -1) < 0 && errno != EINTR)
-				return -errno;
-			continue;
-		}
-		if (errno != EINTR)
-			return -errno;
-	}
-	return 0;
-}
-
 static void put_header(struct reply *reply, size_t at, enum files_message type, size_t length)
 {
 	struct wire_header header = {
@@ -108,7 +85,7 @@ static int flush_reply(struct reply *reply)
 {
 	close_data(reply);
 	if (reply->error == 0)
-		reply->error = write_reply(reply->fd, reply->buffer, reply->used);
+		reply->error = io_write(reply->fd, reply->buffer, reply->used, IO_POSITION);
 	reply->used = 0;
 	return reply->error;
 }

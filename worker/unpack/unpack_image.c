@@ -7,6 +7,7 @@
 #include "worker/unpack/unpack_image.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "worker/unpack/unpack_archive.h"
 #include "json/json_read.h"
 
@@ -87,6 +88,7 @@ static int read_json(struct image *image, const char *name, const struct descrip
 	struct json_report report;
 	struct sha256_ctx sha256;
 	uint64_t size = 0;
+	ssize_t n;
 	_cleanup_close_ int fd =
 		open_layout_file(image, name, blob ? UNPACK_BLOB : UNPACK_LAYOUT, &size);
 
@@ -99,13 +101,9 @@ static int read_json(struct image *image, const char *name, const struct descrip
 	text = malloc(size + 1);
 	if (!text)
 		return -ENOMEM;
-	for (uint64_t at = 0; at < size;) {
-		ssize_t n = pread(fd, text + at, size - at, (off_t)at);
-
-		if (n <= 0)
-			return n < 0 ? -errno : unpack_refuse(image->tree, UNPACK_LAYOUT, name);
-		at += (uint64_t)n;
-	}
+	n = io_read(fd, text, size, 0);
+	if (n < 0 || (uint64_t)n < size)
+		return n < 0 ? (int)n : unpack_refuse(image->tree, UNPACK_LAYOUT, name);
 	sha256_init(&sha256);
 	sha256_update(&sha256, size, (const uint8_t *)text);
 	sha256_digest(&sha256, sizeof(digest), digest);

@@ -6,6 +6,7 @@
 #include "worker/unpack/unpack_tree.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "worker/tree_clear.h"
 
 #include <errno.h>
@@ -435,7 +436,6 @@ static int charge_pages(
 int unpack_file_write(struct unpack_tree *tree, struct unpack_file *file, const void *data,
 	size_t len, uint64_t offset)
 {
-	const char *bytes = data;
 	int r;
 
 	if (len == 0)
@@ -445,16 +445,7 @@ int unpack_file_write(struct unpack_tree *tree, struct unpack_file *file, const 
 		return unpack_refuse(tree, UNPACK_DAMAGED, NULL);
 	r = charge_pages(tree, file, offset, len);
 	file->end = offset + len;
-	while (r == 0 && len > 0) {
-		ssize_t n = pwrite(file->fd, bytes, len, (off_t)offset);
-
-		if (n < 0)
-			return -errno;
-		bytes += n;
-		offset += (uint64_t)n;
-		len -= (size_t)n;
-	}
-	return r;
+	return r == 0 ? io_write(file->fd, data, len, (off_t)offset) : r;
 }
 
 int unpack_file_close(struct unpack_tree *tree, struct unpack_file *file,

@@ -6,6 +6,7 @@
 #include "supervisor/workspace/managed/properties_store.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/layer_stack.h"
 #include "supervisor/base/json_text.h"
 #include "supervisor/workspace/templates/templates.h"
@@ -47,17 +48,9 @@ static int open_properties_directory(int managed_fd, const struct tenant *tenant
 static ssize_t read_properties_file(int directory, const char *name, char *buffer, size_t size)
 {
 	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	size_t len = 0;
-	ssize_t n;
+	ssize_t len = fd < 0 ? -errno : io_read(fd, buffer, size, IO_POSITION);
 
-	if (fd < 0)
-		return -errno;
-	while (len < size && (n = read(fd, buffer + len, size - len)) != 0) {
-		if (n < 0)
-			return -errno;
-		len += (size_t)n;
-	}
-	return len < size ? (ssize_t)len : -EBADMSG;
+	return len < (ssize_t)size ? len : -EBADMSG;
 }
 
 static int load(int directory, const char *name, struct properties *ret)

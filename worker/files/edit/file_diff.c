@@ -12,6 +12,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/layer_stack.h"
 #include "common/limits.h"
 #include "worker/files/edit/diff_patch.h"
@@ -303,22 +304,6 @@ static int open_diff_file(int dirfd, const char *name)
 	return S_ISREG(st.st_mode) ? TAKE_FD(fd) : -EINVAL;
 }
 
-static ssize_t read_whole(int fd, char *buffer, size_t size, off_t at)
-{
-	size_t len = 0;
-
-	while (len < size) {
-		ssize_t n = pread(fd, buffer + len, size - len, at + (off_t)len);
-
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
-	return (ssize_t)len;
-}
-
 /* Returns whether two files of one size have different bytes or attributes, or -errno. */
 static int contents_differ(struct diff *diff, const char *name)
 {
@@ -331,8 +316,8 @@ static int contents_differ(struct diff *diff, const char *name)
 	if (before < 0 || after < 0)
 		return before < 0 ? before : after;
 	for (;;) {
-		ssize_t n = read_whole(before, diff->compared[BEFORE], COMPARED_BYTES, at);
-		ssize_t m = read_whole(after, diff->compared[AFTER], COMPARED_BYTES, at);
+		ssize_t n = io_read(before, diff->compared[BEFORE], COMPARED_BYTES, at);
+		ssize_t m = io_read(after, diff->compared[AFTER], COMPARED_BYTES, at);
 
 		if (n < 0 || m < 0)
 			return (int)(n < 0 ? n : m);
@@ -415,7 +400,7 @@ static void read_side(
 		len = readlinkat(dirfd, name, *ret_data, size);
 	} else if (*ret_data) {
 		fd = open_diff_file(dirfd, name);
-		len = fd < 0 ? -1 : read_whole(fd, *ret_data, size, 0);
+		len = fd < 0 ? -1 : io_read(fd, *ret_data, size, 0);
 	}
 	ret->read = len >= 0 && (uint64_t)len <= LIMIT_DIFF_FILE_BYTES;
 	if (ret->read)

@@ -3,6 +3,7 @@
 
 #include "common/array.h"
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/limits.h"
 #include "common/utf8.h"
 #include "worker/files/search/text_encoding.h"
@@ -267,25 +268,6 @@ static int add_hit(const struct scan_line *line, void *context)
 	return ++batch->matches == search->max_hits ? BATCH_FULL : 0;
 }
 
-/* Reads from @fd until @size bytes or the end. Returns the number of bytes or -1. */
-static ssize_t read_up_to(int fd, char *buffer, size_t size)
-{
-	size_t len = 0;
-
-	while (len < size) {
-		ssize_t n = read(fd, buffer + len, size - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -1;
-		if (n == 0)
-			break;
-		len += (size_t)n;
-	}
-	return (ssize_t)len;
-}
-
 static bool is_binary(const char *bytes, size_t len)
 {
 	return memchr(bytes, '\0', len < LIMIT_BINARY_PROBE_BYTES ? len : LIMIT_BINARY_PROBE_BYTES);
@@ -340,7 +322,7 @@ struct large_file {
 static int read_and_scan(
 	struct searcher *searcher, struct batch *batch, const struct large_file *file, char *buffer)
 {
-	ssize_t n = read_up_to(file->fd, buffer + file->held, file->size - file->held);
+	ssize_t n = io_read(file->fd, buffer + file->held, file->size - file->held, IO_POSITION);
 	struct text bytes = {buffer, file->held + (size_t)n};
 
 	if (n < 0 || bytes.len > LIMIT_SEARCH_FILE_BYTES)
@@ -397,7 +379,7 @@ static int rule_out(struct searcher *searcher, struct large_file *file)
 		at = 0;
 		file->held = 0;
 		wanted = left < FIRST_READ_BYTES - len ? left : FIRST_READ_BYTES - len;
-		n = read_up_to(file->fd, buffer + len, wanted);
+		n = io_read(file->fd, buffer + len, wanted, IO_POSITION);
 		if (n < 0)
 			return -errno;
 		len += (size_t)n;
@@ -437,7 +419,7 @@ static int search_large(struct searcher *searcher, struct batch *batch, int fd)
  */
 static int search_file(struct searcher *searcher, struct batch *batch, int fd)
 {
-	ssize_t len = read_up_to(fd, searcher->buffer, FIRST_READ_BYTES);
+	ssize_t len = io_read(fd, searcher->buffer, FIRST_READ_BYTES, IO_POSITION);
 
 	if (len == (ssize_t)FIRST_READ_BYTES)
 		return search_large(searcher, batch, fd);

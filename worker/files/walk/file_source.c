@@ -3,6 +3,7 @@
 #include "worker/files/walk/file_source.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 #include "common/limits.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@ int file_source_read(struct file_source *source)
 {
 	struct stat st;
 	size_t size;
+	ssize_t n;
 
 	if (fstat(source->fd, &st) < 0)
 		return -errno;
@@ -22,19 +24,11 @@ int file_source_read(struct file_source *source)
 	source->content = malloc(size + 1);
 	if (!source->content)
 		return -ENOMEM;
-	while (source->len <= size) {
-		ssize_t n = pread(source->fd, source->content + source->len, size + 1 - source->len,
-			(off_t)source->len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			return 0;
-		source->len += (size_t)n;
-	}
-	return -EAGAIN;
+	n = io_read(source->fd, source->content, size + 1, 0);
+	if (n < 0)
+		return (int)n;
+	source->len = (size_t)n;
+	return source->len <= size ? 0 : -EAGAIN;
 }
 
 void file_source_done(struct file_source *source)

@@ -3,6 +3,7 @@
 #include "worker/files/walk/small_file.h"
 
 #include "common/cleanup.h"
+#include "common/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,18 +25,9 @@ int small_file_open(int dirfd, const char *name, size_t min, size_t max, size_t 
 
 size_t small_file_next(int fd, char *bytes, size_t len)
 {
-	size_t have = 0;
+	ssize_t n = io_read(fd, bytes, len, IO_POSITION);
 
-	while (have < len) {
-		ssize_t n = read(fd, bytes + have, len - have);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		have += (size_t)n;
-	}
-	return have;
+	return n < 0 ? 0 : (size_t)n;
 }
 
 int small_file_read(

@@ -8,6 +8,7 @@
 
 #include "common/cleanup.h"
 #include "common/directory_read.h"
+#include "common/io.h"
 #include "common/limits.h"
 #include "worker/tree_clear.h"
 
@@ -117,20 +118,6 @@ static int finish_copied_directory(struct work *work, int from, int to, const st
 
 /* Regular files. */
 
-static int write_copied_data(int to, const char *data, size_t size, off_t offset)
-{
-	while (size > 0) {
-		ssize_t n = pwrite(to, data, size, offset);
-
-		if (n < 0)
-			return -errno;
-		data += n;
-		offset += n;
-		size -= (size_t)n;
-	}
-	return 0;
-}
-
 static int copy_piece(struct work *work, int from, int to, off_t begin, off_t end)
 {
 	while (begin < end) {
@@ -144,7 +131,7 @@ static int copy_piece(struct work *work, int from, int to, off_t begin, off_t en
 			return n < 0 ? -errno : 0;
 		r = add_bytes(work, (uint64_t)n);
 		if (r == 0)
-			r = write_copied_data(to, work->piece, (size_t)n, begin);
+			r = io_write(to, work->piece, (size_t)n, begin);
 		if (r < 0)
 			return r;
 		begin += n;
