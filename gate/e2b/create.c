@@ -262,14 +262,10 @@ static void fork_template(struct op *op)
 void sandbox_create(struct op *op)
 {
 	const struct gate_identity *identity = gate_request_identity(op->request);
-	struct creation *creation = calloc(1, sizeof(*creation));
+	struct creation *creation = op_state_new(op, sizeof(*creation), creation_free);
 
-	if (creation == NULL) {
-		op_no_memory(op);
+	if (creation == NULL)
 		return;
-	}
-	op->state = creation;
-	op->free_state = creation_free;
 	creation->template_name = json_text_of(op->body, "templateID");
 	creation->pauses = json_bool_of(op->body, "autoPause", false);
 	creation->ms = own_timeout(op);

@@ -157,14 +157,6 @@ static void found_outside(struct op *op, const struct cloister_message *reply)
 	json_object_put(entries);
 }
 
-static bool outside_is_missing(struct op *op, const struct cloister_message *reply)
-{
-	if (cloister_error(reply) != CLOISTER_ERROR_PATH_OUTSIDE_WORKSPACE)
-		return false;
-	op_fail(op, 404, "not_found", "%s", cloister_error_message(reply));
-	return true;
-}
-
 static void look_at_download(struct op *op)
 {
 	struct download *download = op->state;
@@ -187,11 +179,8 @@ void file_download(struct op *op)
 
 	if (!transfer_admits(op, "read"))
 		return;
-	download = calloc(1, sizeof(*download));
-	op->state = download;
-	op->free_state = free;
-	if (download == NULL)
-		op_no_memory(op);
-	else if (data_path(op, text_from(gate_request_query(op->request, "path")), download->path))
+	download = op_state_new(op, sizeof(*download), free);
+	if (download &&
+		data_path(op, text_from(gate_request_query(op->request, "path")), download->path))
 		transfer_open(op, look_at_download);
 }

@@ -69,15 +69,6 @@ static void answer_outside(struct op *op, const struct cloister_message *reply)
 	op_answer(op, 200, answer);
 }
 
-/* What has a path outside of the workspace is not there for the clients. */
-static bool outside_is_missing(struct op *op, const struct cloister_message *reply)
-{
-	if (cloister_error(reply) != CLOISTER_ERROR_PATH_OUTSIDE_WORKSPACE)
-		return false;
-	op_fail(op, 404, "not_found", "%s", cloister_error_message(reply));
-	return true;
-}
-
 /* Stat */
 
 void filesystem_stat(struct op *op)
@@ -170,13 +161,9 @@ static void answer_list(struct op *op, const struct cloister_message *reply)
 			"smaller depth, or with a command");
 		return;
 	}
-	listing = calloc(1, sizeof(*listing));
-	if (listing == NULL) {
-		op_no_memory(op);
+	listing = op_state_new(op, sizeof(*listing), listing_free);
+	if (listing == NULL)
 		return;
-	}
-	op->state = listing;
-	op->free_state = listing_free;
 	listing->nodes = op_read(op, reply, "/entries");
 	if (listing->nodes == NULL)
 		return;

@@ -221,14 +221,10 @@ static bool read_query(struct op *op, struct listing *listing)
 
 void sandboxes_list(struct op *op)
 {
-	struct listing *listing = calloc(1, sizeof(*listing));
+	struct listing *listing = op_state_new(op, sizeof(*listing), listing_free);
 
-	if (listing == NULL) {
-		op_no_memory(op);
+	if (listing == NULL)
 		return;
-	}
-	op->state = listing;
-	op->free_state = listing_free;
 	if (read_query(op, listing))
 		ask_page(op, NULL);
 }

@@ -97,6 +97,16 @@ struct op *op_new(struct gate_request *request, enum op_form form)
 	return op;
 }
 
+void *op_state_new(struct op *op, size_t size, void (*free_state)(void *state))
+{
+	op->state = calloc(1, size);
+	if (op->state)
+		op->free_state = free_state;
+	else
+		op_no_memory(op);
+	return op->state;
+}
+
 bool op_open_link(struct op *op, const struct gate_identity *identity)
 {
 	int r = agent_link_open(

@@ -63,6 +63,12 @@ struct op {
 /** Makes the op of @request, which ends with it. NULL: the request has been answered. */
 struct op *op_new(struct gate_request *request, enum op_form form);
 
+/**
+ * Makes the handler's state, zeroed, of @size bytes; @free_state frees it when the op ends. NULL:
+ * the op has been answered.
+ */
+void *op_state_new(struct op *op, size_t size, void (*free_state)(void *state));
+
 /** Opens a link of @identity for the op. Returns false if the request has been answered. */
 bool op_open_link(struct op *op, const struct gate_identity *identity);
 

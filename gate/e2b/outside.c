@@ -194,3 +194,11 @@ struct json_object *outside_entries(const struct cloister_message *reply)
 	}
 	return entries;
 }
+
+bool outside_is_missing(struct op *op, const struct cloister_message *reply)
+{
+	if (cloister_error(reply) != CLOISTER_ERROR_PATH_OUTSIDE_WORKSPACE)
+		return false;
+	op_fail(op, 404, "not_found", "%s", cloister_error_message(reply));
+	return true;
+}

@@ -34,3 +34,6 @@ bool outside_worked(struct op *op, const struct cloister_message *reply);
 
 /** The options of a call of run_command for a line. */
 struct json_object *outside_options(void);
+
+/** As op->on_refusal: a path outside of what file methods see is NOT_FOUND to clients. */
+bool outside_is_missing(struct op *op, const struct cloister_message *reply);

@@ -106,13 +106,9 @@ void own_find(struct op *op)
 		answer_unknown(op);
 		return;
 	}
-	own = calloc(1, sizeof(*own));
-	if (own == NULL) {
-		op_no_memory(op);
+	own = op_state_new(op, sizeof(*own), own_free);
+	if (own == NULL)
 		return;
-	}
-	op->state = own;
-	op->free_state = own_free;
 	params = json_object_new_object();
 	labels = json_object_new_object();
 	json_put_text(labels, FACTS_ID, id);
@@ -121,7 +117,8 @@ void own_find(struct op *op)
 	op_ask(op, "workspace.list", params, found);
 }
 
-void own_lease(struct op *op, int64_t ms, bool pauses, op_next *next)
+/* Changes the lease of the found sandbox to end in @ms. */
+static void own_lease(struct op *op, int64_t ms, bool pauses, op_next *next)
 {
 	struct json_object *params = json_object_new_object();
 

@@ -27,9 +27,6 @@ void own_find(struct op *op);
 /** What own_find() found. */
 struct facts *own_facts(struct op *op);
 
-/** Changes the lease of the found sandbox to end in @ms. */
-void own_lease(struct op *op, int64_t ms, bool pauses, op_next *next);
-
 /** Returns what a client of the sandbox gets: its id and tokens. Takes nothing. */
 struct json_object *own_admission(struct op *op, const struct facts *facts);
 

@@ -153,16 +153,12 @@ static void on_room(struct gate_request *request)
 
 void process_events(struct op *op, const char *session, bool is_pty, int64_t cursor)
 {
-	struct events *events = calloc(1, sizeof(*events));
+	struct events *events = op_state_new(op, sizeof(*events), free);
 	struct json_object *start;
 	int64_t deadline = data_deadline(op);
 
-	if (events == NULL) {
-		op_no_memory(op);
+	if (events == NULL)
 		return;
-	}
-	op->state = events;
-	op->free_state = free;
 	snprintf(events->session, sizeof(events->session), "%s", session);
 	events->is_pty = is_pty;
 	events->cursor = cursor;

@@ -403,15 +403,11 @@ void file_upload(struct op *op)
 
 	if (!transfer_admits(op, "write"))
 		return;
-	upload = calloc(1, sizeof(*upload));
-	if (upload == NULL) {
-		op_no_memory(op);
+	upload = op_state_new(op, sizeof(*upload), upload_free);
+	if (upload == NULL)
 		return;
-	}
 	upload->op = op;
 	upload->answer = json_object_new_array();
-	op->state = upload;
-	op->free_state = upload_free;
 	if (read_head(upload))
 		transfer_open(op, link_open);
 }

@@ -135,13 +135,9 @@ void filesystem_watch(struct op *op)
 
 	if (!watch_path(op, path))
 		return;
-	stream = calloc(1, sizeof(*stream));
-	if (stream == NULL) {
-		op_no_memory(op);
+	stream = op_state_new(op, sizeof(*stream), stream_free);
+	if (stream == NULL)
 		return;
-	}
-	op->state = stream;
-	op->free_state = stream_free;
 	stream->keepalive = timer_new(op, data_keepalive(op), EV_PERSIST, on_keepalive);
 	stream->deadline = timer_new(op, data_deadline(op), 0, on_deadline);
 	r = dir_watch_new(op, path, &owner, &stream->watch);
