@@ -4,7 +4,6 @@
 
 #include "common/cleanup.h"
 #include "worker/files/file_node.h"
-#include "worker/files/walk/near_paths.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,23 +32,15 @@ void file_fetch_begin(const struct root *root, const struct files_ask *request, 
 {
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ char *path = NULL;
-	char sentence[NEAR_PATHS_SIZE];
 	struct stat st;
-	enum tool_error error = root_open(root, request->path, O_RDONLY, &fd, &path);
+	enum tool_error error = root_open_file(root, request->path, &st, &fd, &path);
 
 	*ret = (struct file_fetch){.fd = -1};
-	if (error == TOOL_OK && fstat(fd, &st) < 0)
-		error = tool_error_from_errno(errno);
-	if (error == TOOL_OK && S_ISDIR(st.st_mode))
-		error = TOOL_IS_A_DIRECTORY;
-	if (error == TOOL_OK && !S_ISREG(st.st_mode))
-		error = TOOL_NOT_A_REGULAR_FILE;
 	if (error == TOOL_OK &&
 		tell_fetched_node(root, fd, &st, path, request->attributes, reply) < 0)
 		error = TOOL_EXECUTION_ERROR;
 	if (error != TOOL_OK) {
-		reply_error(reply, error, "%s",
-			near_paths_sentence(root, request->path, error, sentence));
+		reply_path_error(reply, root, request->path, error);
 		return;
 	}
 	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);

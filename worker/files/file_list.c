@@ -10,7 +10,6 @@
 #include "common/limits.h"
 #include "worker/files/file_node.h"
 #include "worker/files/walk/glob.h"
-#include "worker/files/walk/near_paths.h"
 #include "worker/files/walk/tree_walk.h"
 
 #include <dirent.h>
@@ -322,7 +321,6 @@ void file_list(const struct root *root, const struct files_list *request, struct
 	};
 	struct survey_end survey = {0};
 	struct walk_end end;
-	char sentence[NEAR_PATHS_SIZE];
 	enum tool_error error;
 	int r;
 
@@ -333,8 +331,7 @@ void file_list(const struct root *root, const struct files_list *request, struct
 		error = root_open(
 			root, request->path, O_RDONLY | O_DIRECTORY | O_NONBLOCK, &fd, &path);
 	if (error != TOOL_OK) {
-		reply_error(reply, error, "%s",
-			near_paths_sentence(root, request->path, error, sentence));
+		reply_path_error(reply, root, request->path, error);
 		return;
 	}
 	listing.pattern = pattern;

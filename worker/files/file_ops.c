@@ -8,7 +8,6 @@
 #include "common/cleanup.h"
 #include "common/path_rules.h"
 #include "worker/files/file_node.h"
-#include "worker/files/walk/near_paths.h"
 #include "worker/files/walk/tree_walk.h"
 #include "worker/tree_clear.h"
 
@@ -39,15 +38,6 @@ static void end_errno(struct reply *reply, int error_number)
 {
 	reply_error(reply, tool_error_from_errno(error_number), "%s",
 		tool_errno_sentence(error_number));
-}
-
-/* Answers that @path could not be opened. */
-static void end_path(
-	struct reply *reply, const struct root *root, struct text path, enum tool_error error)
-{
-	char sentence[NEAR_PATHS_SIZE];
-
-	reply_error(reply, error, "%s", near_paths_sentence(root, path, error, sentence));
 }
 
 /* Splits @relative, which has been normalised, into directory and name. */
@@ -104,7 +94,7 @@ static void end_place(
 			"The path must name an entry of a directory, not the workspace's root and "
 			"not \"..\"");
 	else
-		end_path(reply, root, path, error);
+		reply_path_error(reply, root, path, error);
 }
 
 /* Tells of the entry @name in @dir, which is not followed. Returns 0 or -errno. */
@@ -136,7 +126,7 @@ void file_stat(const struct root *root, const struct files_ask *request, struct 
 	struct stat st;
 
 	if (error != TOOL_OK) {
-		end_path(reply, root, request->path, error);
+		reply_path_error(reply, root, request->path, error);
 		return;
 	}
 	if (!texts || fstat(fd, &st) < 0) {
@@ -218,7 +208,7 @@ void file_tree(const struct root *root, const struct files_ask *request, struct 
 	int r;
 
 	if (error != TOOL_OK || !tree) {
-		end_path(reply, root, request->path, error != TOOL_OK ? error : TOOL_BUSY);
+		reply_path_error(reply, root, request->path, error != TOOL_OK ? error : TOOL_BUSY);
 		return;
 	}
 	tree->root = root;
@@ -262,7 +252,7 @@ void file_make_directory(
 	int r = -EEXIST;
 
 	if (error != TOOL_OK) {
-		end_path(reply, root, request->path, error);
+		reply_path_error(reply, root, request->path, error);
 		return;
 	}
 	if (place.parent >= 0)
@@ -376,7 +366,7 @@ void file_rename(const struct root *root, const struct files_ask *request, struc
 		return;
 	}
 	if (r == -ENOENT) {
-		end_path(reply, root, request->path, TOOL_NOT_FOUND);
+		reply_path_error(reply, root, request->path, TOOL_NOT_FOUND);
 		return;
 	}
 	if (r < 0) {
@@ -444,7 +434,7 @@ void file_remove(const struct root *root, const struct files_ask *request, struc
 	}
 	r = remove_named_entry(&place, request->recursive, &removed);
 	if (r == -ENOENT)
-		end_path(reply, root, request->path, TOOL_NOT_FOUND);
+		reply_path_error(reply, root, request->path, TOOL_NOT_FOUND);
 	else if ((r == -ENOTEMPTY || r == -EEXIST) && !request->recursive)
 		reply_error(reply, TOOL_IS_A_DIRECTORY,
 			"The directory is not empty; give recursive to remove it with what is in "

@@ -10,7 +10,6 @@
 #include "common/limits.h"
 #include "common/line_count.h"
 #include "worker/files/edit/file_version.h"
-#include "worker/files/walk/near_paths.h"
 
 #include "worker/files/search/text_encoding.h"
 #include <errno.h>
@@ -382,7 +381,6 @@ void file_read(const struct root *root, const struct files_read *request, struct
 		.numbered = request->numbered && !request->raw,
 		.line = 1,
 	};
-	char sentence[NEAR_PATHS_SIZE];
 	enum tool_error error;
 	struct stat st;
 
@@ -395,16 +393,9 @@ void file_read(const struct root *root, const struct files_read *request, struct
 		return;
 	}
 	snprintf(scan.number, sizeof(scan.number), "%*" PRIu64 "\t", NUMBER_DIGITS, scan.first - 1);
-	error = root_open(root, request->path, O_RDONLY, &fd, &path);
-	if (error == TOOL_OK && fstat(fd, &st) < 0)
-		error = tool_error_from_errno(errno);
-	if (error == TOOL_OK && S_ISDIR(st.st_mode))
-		error = TOOL_IS_A_DIRECTORY;
-	if (error == TOOL_OK && !S_ISREG(st.st_mode))
-		error = TOOL_NOT_A_REGULAR_FILE;
+	error = root_open_file(root, request->path, &st, &fd, &path);
 	if (error != TOOL_OK) {
-		reply_error(reply, error, "%s",
-			near_paths_sentence(root, request->path, error, sentence));
+		reply_path_error(reply, root, request->path, error);
 		return;
 	}
 	scan.version = file_version_new();

@@ -7,7 +7,6 @@
 
 #include "common/cleanup.h"
 #include "worker/files/file_watch_state.h"
-#include "worker/files/walk/near_paths.h"
 #include "worker/files/walk/tree_walk.h"
 
 #include <errno.h>
@@ -254,13 +253,11 @@ void file_watch(const struct root *root, const struct files_ask *request, struct
 		.entries = request->attributes};
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ char *path = NULL;
-	char sentence[NEAR_PATHS_SIZE];
 	enum tool_error error = root_open(root, request->path, O_RDONLY | O_DIRECTORY, &fd, &path);
 	int r;
 
 	if (error != TOOL_OK) {
-		reply_error(reply, error, "%s",
-			near_paths_sentence(root, request->path, error, sentence));
+		reply_path_error(reply, root, request->path, error);
 		return;
 	}
 	watch.path = text_from(path);

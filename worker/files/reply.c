@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/disk_quota.h"
 #include "common/io.h"
+#include "worker/files/walk/near_paths.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -258,4 +259,12 @@ int reply_error(struct reply *reply, enum tool_error error, const char *format, 
 	}
 	return reply_end(reply,
 		&(struct files_end){.error = (uint32_t)error, .message = text_from(sentence)});
+}
+
+int reply_path_error(
+	struct reply *reply, const struct root *root, struct text path, enum tool_error error)
+{
+	char sentence[NEAR_PATHS_SIZE];
+
+	return reply_error(reply, error, "%s", near_paths_sentence(root, path, error, sentence));
 }

@@ -8,6 +8,8 @@
 
 #include "common/wire/wire_files.h"
 
+struct root;
+
 struct reply; /* owned by the process that serves the call */
 
 /**
@@ -56,3 +58,7 @@ int reply_end(struct reply *reply, const struct files_end *end);
  */
 int reply_error(struct reply *reply, enum tool_error error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/** Ends a call that could not open @path, with the paths that were perhaps meant. */
+int reply_path_error(
+	struct reply *reply, const struct root *root, struct text path, enum tool_error error);

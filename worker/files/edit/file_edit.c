@@ -14,7 +14,6 @@
 #include "worker/files/file_settle.h"
 #include "worker/files/file_write.h"
 #include "worker/files/walk/file_source.h"
-#include "worker/files/walk/near_paths.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,20 +73,12 @@ static bool read_source(
 	const struct file_edit *edit, struct reply *reply, struct file_source *source)
 {
 	const struct text path = {edit->path, edit->path_len};
-	enum tool_error error = root_open(edit->root, path, O_RDONLY, &source->fd, NULL);
-	char sentence[NEAR_PATHS_SIZE];
 	struct stat st;
+	enum tool_error error = root_open_file(edit->root, path, &st, &source->fd, NULL);
 	int r;
 
-	if (error == TOOL_OK && fstat(source->fd, &st) < 0)
-		error = tool_error_from_errno(errno);
-	if (error == TOOL_OK && S_ISDIR(st.st_mode))
-		error = TOOL_IS_A_DIRECTORY;
-	if (error == TOOL_OK && !S_ISREG(st.st_mode))
-		error = TOOL_NOT_A_REGULAR_FILE;
 	if (error != TOOL_OK) {
-		reply_error(
-			reply, error, "%s", near_paths_sentence(edit->root, path, error, sentence));
+		reply_path_error(reply, edit->root, path, error);
 		return false;
 	}
 	r = file_source_read(source);

@@ -117,24 +117,11 @@ static bool refuse_link(struct attempt *attempt, const struct work *work)
 		"it is a symbolic link; move or delete it by run_command, or patch its target");
 }
 
-static enum tool_error open_source(struct attempt *attempt, struct work *work)
-{
-	enum tool_error error = root_open(
-		attempt->request->root, work->file->path, O_RDONLY, &work->source.fd, NULL);
-
-	if (error == TOOL_OK && fstat(work->source.fd, &work->status) < 0)
-		error = tool_error_from_errno(errno);
-	if (error == TOOL_OK && S_ISDIR(work->status.st_mode))
-		error = TOOL_IS_A_DIRECTORY;
-	if (error == TOOL_OK && !S_ISREG(work->status.st_mode))
-		error = TOOL_NOT_A_REGULAR_FILE;
-	return error;
-}
-
 static bool read_source(struct attempt *attempt, struct work *work)
 {
 	const struct text path = work->file->path;
-	enum tool_error error = open_source(attempt, work);
+	enum tool_error error =
+		root_open_file(attempt->request->root, path, &work->status, &work->source.fd, NULL);
 	char sentence[NEAR_PATHS_SIZE];
 	int r;
 

@@ -10,7 +10,6 @@
 #include "worker/files/search/pattern_scan.h"
 #include "worker/files/search/search_pool.h"
 #include "worker/files/walk/glob.h"
-#include "worker/files/walk/near_paths.h"
 #include "worker/files/walk/tree_walk.h"
 
 #include <dirent.h>
@@ -173,7 +172,6 @@ void file_search(const struct root *root, const struct files_search *request, st
 	};
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ char *path = NULL;
-	char sentence[NEAR_PATHS_SIZE];
 	enum tool_error error;
 	struct stat st;
 
@@ -185,8 +183,7 @@ void file_search(const struct root *root, const struct files_search *request, st
 	else if (error == TOOL_OK && !S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		error = TOOL_NOT_A_REGULAR_FILE;
 	if (error != TOOL_OK) {
-		reply_error(reply, error, "%s",
-			near_paths_sentence(root, request->path, error, sentence));
+		reply_path_error(reply, root, request->path, error);
 		return;
 	}
 	walk.path = text_from(path);

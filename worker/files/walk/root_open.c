@@ -189,6 +189,29 @@ enum tool_error root_open(
 	return error;
 }
 
+enum tool_error root_open_file(const struct root *root, struct text path, struct stat *ret_st,
+	int *ret_fd, char **ret_path)
+{
+	_cleanup_close_ int fd = -1;
+	_cleanup_free_ char *reported = NULL;
+	struct stat st;
+	enum tool_error error = root_open(root, path, O_RDONLY, &fd, ret_path ? &reported : NULL);
+
+	if (error == TOOL_OK && fstat(fd, &st) < 0)
+		error = tool_error_from_errno(errno);
+	if (error == TOOL_OK && S_ISDIR(st.st_mode))
+		error = TOOL_IS_A_DIRECTORY;
+	if (error == TOOL_OK && !S_ISREG(st.st_mode))
+		error = TOOL_NOT_A_REGULAR_FILE;
+	if (error != TOOL_OK)
+		return error;
+	*ret_st = st;
+	*ret_fd = TAKE_FD(fd);
+	if (ret_path)
+		*ret_path = TAKE_PTR(reported);
+	return TOOL_OK;
+}
+
 /*
  * The usual case: the kernel resolves the directory, and the last component is no link. Returns
  * TOOL_OK with @ret_place->path still empty, or another code if a walk is needed.

@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct stat;
+
 /* The workspace, as the files process sees it. */
 struct root {
 	int fd; /* O_PATH: the workspace's root, which is also this process's root */
@@ -61,6 +63,13 @@ struct root_place {
  */
 enum tool_error root_open(
 	const struct root *root, struct text path, int flags, int *ret_fd, char **ret_path);
+
+/**
+ * As root_open() to read a regular file, whose attributes it stores in @ret_st. Any other is
+ * IS_A_DIRECTORY or NOT_A_REGULAR_FILE.
+ */
+enum tool_error root_open_file(const struct root *root, struct text path, struct stat *ret_st,
+	int *ret_fd, char **ret_path);
 
 /**
  * Finds the directory and name for a write to @path, following links inside the workspace, also in
