@@ -27,6 +27,7 @@
 #define DEFAULT_EGRESS_USER                  "cloister-egress"
 #define DEFAULT_GATE_LISTEN                  "127.0.0.1:7080"
 #define DEFAULT_GATE_AGENT_SOCKET            "/run/cloister/agent.sock"
+#define DEFAULT_GATE_JWT_TENANT              "tenant"
 #define DEFAULT_GATE_KEYS                    "/etc/cloister-gate/keys"
 #define DEFAULT_GATE_CONNECTIONS             8192
 #define DEFAULT_GATE_CONNECTIONS_PER_ADDRESS 1024

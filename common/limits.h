@@ -732,6 +732,10 @@
 #define LIMIT_GATE_KEYS_BYTES       (4 * MIB)   /* of that file */
 #define LIMIT_GATE_LOOKUPS          4           /* of a tenant's sandboxes at once */
 #define LIMIT_GATE_LOOKUPS_WAITING  256         /* for one of these to end */
+#define LIMIT_GATE_JWT_BYTES        (8 * KIB)   /* of a token */
+#define LIMIT_GATE_JWT_KEYS         64          /* in the file of its issuer's keys */
+#define LIMIT_GATE_JWT_FILE_BYTES   (256 * KIB) /* of that file */
+#define LIMIT_GATE_JWT_LEEWAY_S     30          /* that the issuer's clock may be ahead */
 #define LIMIT_GATE_MEMORY_BYTES     (256 * MIB) /* of all requests (gate/tenant_share.h) */
 #define LIMIT_GATE_MCP_SESSIONS     64          /* of a key, by MCP with sessions */
 #define LIMIT_GATE_MCP_IDLE_MS      1800000     /* of such a session without a request or stream */

@@ -103,7 +103,7 @@ static void start_server(struct gate *gate)
 		die(at, r);
 }
 
-/* SIGHUP: the certificate was renewed. */
+/* SIGHUP: the certificate was renewed, or the keys that verify tokens. */
 static void on_hangup(evutil_socket_t number, short what, void *context)
 {
 	struct gate *gate = context;
@@ -112,6 +112,10 @@ static void on_hangup(evutil_socket_t number, short what, void *context)
 
 	(void)number;
 	(void)what;
+	if (gate_keys_read_issuer(gate->keys, &at) < 0)
+		gate_say("%s: %s; the keys that were read before stay", gate->config->jwt_keys, at);
+	else if (gate->config->jwt_keys)
+		gate_say("tokens are verified with the keys in %s", gate->config->jwt_keys);
 	if (gate->config->tls != GATE_TLS_CERTIFICATE)
 		return;
 	r = with_certificate(gate, gate_server_renew, &at);
@@ -228,6 +232,10 @@ int main(int argc, char **argv)
 	r = gate_keys_open(&gate, config.keys, gate_server_check_keys, &gate.keys);
 	if (r < 0)
 		die(config.keys, r);
+	if (gate_keys_read_issuer(gate.keys, &step) < 0) {
+		gate_say("%s: %s", config.jwt_keys, step);
+		return 1;
+	}
 	r = http_loop_new(&gate);
 	if (r < 0)
 		die("libcurl", r);

@@ -83,8 +83,8 @@ static int allow_directory_of(int ruleset, struct landlock_attr wanted, const ch
 	return landlock_ruleset_allow(ruleset, wanted, AT_FDCWD, dirname(copy), RULESET_READ);
 }
 
-/* Certificates are often symbolic links to a file of another directory. */
-static int allow_certificate(int ruleset, struct landlock_attr wanted, const char *path)
+/* Certificates and public keys are often symbolic links to a file of another directory. */
+static int allow_linked_file(int ruleset, struct landlock_attr wanted, const char *path)
 {
 	_cleanup_free_ char *real = realpath(path, NULL);
 	int r = allow_directory_of(ruleset, wanted, path);
@@ -92,7 +92,7 @@ static int allow_certificate(int ruleset, struct landlock_attr wanted, const cha
 	return r < 0 ? r : allow_directory_of(ruleset, wanted, real);
 }
 
-/* Files that are replaced and read again: the keys, the certificate; what the C library reads. */
+/* Files that are replaced and read again: keys, the certificate; what the C library reads. */
 static int enforce_ruleset(const struct gate_config *config)
 {
 	const struct landlock_attr wanted = {.files = RULESET_ALL,
@@ -103,9 +103,11 @@ static int enforce_ruleset(const struct gate_config *config)
 	if (r == 0)
 		r = allow_directory_of(ruleset, wanted, config->keys);
 	if (r == 0 && config->tls == GATE_TLS_CERTIFICATE)
-		r = allow_certificate(ruleset, wanted, config->tls_certificate);
+		r = allow_linked_file(ruleset, wanted, config->tls_certificate);
 	if (r == 0 && config->tls == GATE_TLS_CERTIFICATE)
-		r = allow_certificate(ruleset, wanted, config->tls_key);
+		r = allow_linked_file(ruleset, wanted, config->tls_key);
+	if (r == 0 && config->jwt_keys)
+		r = allow_linked_file(ruleset, wanted, config->jwt_keys);
 	if (r == 0)
 		r = landlock_ruleset_allow(
 			ruleset, wanted, AT_FDCWD, "/etc/localtime", LANDLOCK_ACCESS_FS_READ_FILE);

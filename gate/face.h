@@ -10,6 +10,9 @@
 struct gate_request;
 struct op;
 
+/* What an OAuth client reads of the gate (RFC 9728), also with "/mcp" behind it. */
+#define GATE_METADATA_PATH "/.well-known/oauth-protected-resource"
+
 /* A body of any length, which the route streams. */
 #define GATE_BODY_STREAM UINT64_MAX
 
@@ -25,7 +28,8 @@ struct gate_route {
 	void (*begin)(struct gate_request *request); /* the head has come */
 	uint64_t max_body; /* more bytes are refused with 413; 0: there should be none */
 	enum gate_access access;
-	bool loopback; /* only for clients of this host; for others there is no such path */
+	bool loopback;    /* only for clients of this host; for others there is no such path */
+	bool takes_token; /* with GATE_ACCESS_KEY: a JSON Web Token does as well as a key */
 	/* A workspace's server answers: it says itself which pages may read the answer, and how. */
 	bool relayed;
 	/* For the begin functions of E2B's faces: when the body has come, find(), unless it is

@@ -3,8 +3,10 @@
 #include "common/cleanup.h"
 #include "gate/face.h"
 #include "gate/gate.h"
+#include "gate/gate_config.h"
 #include "gate/request.h"
 
+#include <json-c/json_object.h>
 #include <stdio.h>
 
 static void health(struct gate_request *request)
@@ -67,7 +69,35 @@ static void metrics(struct gate_request *request)
 	gate_answer_end(request);
 }
 
+static struct json_object *one_of(const char *text)
+{
+	struct json_object *array = json_object_new_array();
+
+	json_object_array_add(array, json_object_new_string(text));
+	return array;
+}
+
+/* RFC 9728: which authorization server has tokens for the gate. */
+static void metadata(struct gate_request *request)
+{
+	const struct gate_config *config = gate_request_gate(request)->config;
+	struct json_object *object;
+
+	if (!config->jwt_keys) {
+		gate_answer_error(request, 404, "there is no such path");
+		return;
+	}
+	object = json_object_new_object();
+	json_object_object_add(object, "resource", json_object_new_string(config->jwt_audience));
+	json_object_object_add(object, "authorization_servers", one_of(config->jwt_issuer));
+	json_object_object_add(object, "bearer_methods_supported", one_of("header"));
+	gate_answer_json(request, 200, object);
+}
+
 static const struct gate_route routes[] = {
+	{"GET", GATE_METADATA_PATH, metadata, .access = GATE_ACCESS_OPEN},
+	{"GET", GATE_METADATA_PATH "/mcp", metadata, .access = GATE_ACCESS_OPEN},
+	{"GET", GATE_METADATA_PATH "/agent", metadata, .access = GATE_ACCESS_OPEN},
 	{"GET", "/health", health, .access = GATE_ACCESS_OPEN},
 	{"GET", "/metrics", metrics, .access = GATE_ACCESS_OPEN, .loopback = true},
 };

@@ -106,7 +106,7 @@ static void agent(struct gate_request *request)
 	}
 }
 
-static const struct gate_route routes[] = {{"GET", "/agent", agent, .access = GATE_ACCESS_KEY}};
+static const struct gate_route routes[] = {{"GET", "/agent", agent, .takes_token = true}};
 
 extern const struct gate_face face_native;
 const struct gate_face face_native = {"native", NULL, routes, ARRAY_SIZE(routes)};

@@ -176,6 +176,10 @@ static const struct {
 	{"agent_socket", offsetof(struct gate_config, agent_socket), true},
 	{"keys", offsetof(struct gate_config, keys), true},
 	{"domain", offsetof(struct gate_config, domain), false},
+	{"jwt_keys", offsetof(struct gate_config, jwt_keys), true},
+	{"jwt_issuer", offsetof(struct gate_config, jwt_issuer), false},
+	{"jwt_audience", offsetof(struct gate_config, jwt_audience), false},
+	{"jwt_tenant", offsetof(struct gate_config, jwt_tenant), false},
 };
 
 static bool take_gate_config_number(
@@ -278,6 +282,8 @@ static void check_whole(struct config_reader *reader, struct gate_config *config
 				"= proxy behind a proxy that ends TLS");
 	if (config->tls == GATE_TLS_CERTIFICATE && (!config->tls_certificate || !config->tls_key))
 		wrong(reader, path, "tls = certificate needs tls_certificate and tls_key");
+	if (config->jwt_keys && (!config->jwt_issuer || !config->jwt_audience))
+		wrong(reader, path, "jwt_keys needs jwt_issuer and jwt_audience");
 	if (config->tls == GATE_TLS_PROXY && config->tls_proxy.count == 0)
 		wrong(reader, path, "tls = proxy needs tls_proxy, the addresses of the proxy");
 }
@@ -285,7 +291,8 @@ static void check_whole(struct config_reader *reader, struct gate_config *config
 static void set_defaults(struct gate_config *config)
 {
 	*config = (struct gate_config){.agent_socket = strdup(DEFAULT_GATE_AGENT_SOCKET),
-		.keys = strdup(DEFAULT_GATE_KEYS)};
+		.keys = strdup(DEFAULT_GATE_KEYS),
+		.jwt_tenant = strdup(DEFAULT_GATE_JWT_TENANT)};
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		*(uint64_t *)(void *)((char *)config + numbers[i].offset) = numbers[i].fallback;
 }

@@ -30,7 +30,9 @@ struct gate_config {
 	enum gate_tls tls;
 	char *tls_certificate, *tls_key; /* files */
 	char *agent_socket, *keys;       /* paths */
-	char *domain;                    /* hosts PORT-ID.DOMAIN are the gate's; NULL: none are */
+	/* Whose JSON Web Tokens are taken; jwt_keys NULL: none are. */
+	char *jwt_keys, *jwt_issuer, *jwt_audience, *jwt_tenant;
+	char *domain; /* hosts PORT-ID.DOMAIN are the gate's; NULL: none are */
 	struct string_list hosts, origins;
 	uint64_t connections, connections_per_address;
 	uint64_t failed_keys; /* of one address in a minute */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Runs in cloister-gate. The file is root's; the text of a key is a stranger's. It is compared in
- * constant time, and never kept, logged or sent. inotify(7) watches the directory, since
- * cloisterctl replaces the file.
+ * constant time, and never kept, logged or sent; tokens are verified in jwt.c. inotify(7) watches
+ * the directory, since cloisterctl replaces the file.
  */
 #include "gate/keys.h"
 
@@ -10,7 +10,10 @@
 #include "common/io.h"
 #include "common/keys/gate_key.h"
 #include "gate/gate.h"
+#include "gate/gate_config.h"
+#include "gate/jwt.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -28,6 +31,8 @@ struct gate_keys {
 	int directory;
 	char *name;
 	struct gate_key_list list; /* sorted by id */
+	struct jwt_keys *issuer;   /* NULL: no tokens are taken */
+	int64_t token_expires;     /* the first of those in use; 0: none is */
 	struct event *notified, *expired;
 };
 
@@ -45,7 +50,7 @@ static bool is_expired(const struct gate_key *key)
 static void await_expiry(struct gate_keys *keys)
 {
 	struct timeval wait = {0};
-	int64_t next = 0, now = (int64_t)time(NULL);
+	int64_t next = keys->token_expires, now = (int64_t)time(NULL);
 
 	for (size_t i = 0; i < keys->list.count; i++) {
 		int64_t expires = keys->list.items[i].expires;
@@ -56,7 +61,7 @@ static void await_expiry(struct gate_keys *keys)
 	evtimer_del(keys->expired);
 	if (next == 0)
 		return;
-	wait.tv_sec = next - now;
+	wait.tv_sec = next > now ? next - now : 0;
 	evtimer_add(keys->expired, &wait);
 }
 
@@ -66,21 +71,23 @@ static void on_expired(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
+	keys->token_expires = 0;
 	await_expiry(keys);
+	/* Asks for each token in use, and so for the next one that expires. */
 	keys->changed(keys->gate);
 }
 
-/* Reads the whole file. Returns its length or -errno. */
-static ssize_t read_keys_file(struct gate_keys *keys, char **ret)
+/* Reads a whole file of at most @limit bytes. Returns its length or -errno. */
+static ssize_t read_keys_file(int directory, const char *name, uint64_t limit, char **ret)
 {
-	_cleanup_close_ int fd = openat(keys->directory, keys->name, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
 	_cleanup_free_ char *content = NULL;
 	struct stat status;
 	ssize_t len;
 
 	if (fd < 0 || fstat(fd, &status) < 0)
 		return -errno;
-	if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size > LIMIT_GATE_KEYS_BYTES)
+	if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size > limit)
 		return -EFBIG;
 	content = malloc((size_t)status.st_size + 1);
 	if (!content)
@@ -96,7 +103,7 @@ static void read_keys(struct gate_keys *keys)
 	_cleanup_free_ char *content = NULL;
 	struct gate_key_list list = {0};
 	unsigned line = 0;
-	ssize_t len = read_keys_file(keys, &content);
+	ssize_t len = read_keys_file(keys->directory, keys->name, LIMIT_GATE_KEYS_BYTES, &content);
 	int r = len < 0 ? (int)len
 			: gate_keys_parse((struct text){content, (size_t)len}, &list, &line);
 
@@ -219,8 +226,85 @@ const struct gate_key *gate_keys_find(const struct gate_keys *keys, const char *
 	return key && !is_expired(key) ? key : NULL;
 }
 
+int gate_keys_read_issuer(struct gate_keys *keys, const char **ret_fault)
+{
+	const char *path = keys->gate->config->jwt_keys;
+	_cleanup_free_ char *content = NULL;
+	struct jwt_keys *issuer;
+	ssize_t len;
+
+	if (!path)
+		return 0;
+	len = read_keys_file(AT_FDCWD, path, LIMIT_GATE_JWT_FILE_BYTES, &content);
+	*ret_fault = len < 0 ? strerror((int)-len) : NULL;
+	if (len < 0)
+		return (int)len;
+	issuer = jwt_keys_read((struct text){content, (size_t)len}, ret_fault);
+	if (!issuer)
+		return -EBADMSG;
+	jwt_keys_free(keys->issuer);
+	keys->issuer = issuer;
+	keys->changed(keys->gate);
+	return 0;
+}
+
+/* "j" is no hexadecimal digit, so that no key of the file has this id. */
+static bool key_is_of_token(const struct gate_key *key)
+{
+	return key->id[0] == 'j';
+}
+
+static void write_token_id(
+	const struct jwt_bearer *bearer, char ret_id[static GATE_KEY_ID_DIGITS + 1])
+{
+	ret_id[0] = 'j';
+	for (size_t i = 1; i < GATE_KEY_ID_DIGITS; i++)
+		ret_id[i] = "0123456789abcdef"[(bearer->subject[i / 2] >> (4 * (i % 2))) & 15];
+	ret_id[GATE_KEY_ID_DIGITS] = '\0';
+}
+
+bool gate_keys_check_token(struct gate_keys *keys, struct text text, struct gate_key *ret_key)
+{
+	const struct gate_config *config = keys->gate->config;
+	const struct jwt_rules rules = {
+		config->jwt_issuer, config->jwt_audience, config->jwt_tenant};
+	struct jwt_bearer bearer;
+
+	if (!keys->issuer || jwt_check(keys->issuer, &rules, text, (int64_t)time(NULL), &bearer))
+		return false;
+	*ret_key = (struct gate_key){.expires = bearer.expires};
+	write_token_id(&bearer, ret_key->id);
+	static_assert(sizeof(ret_key->tenant) == sizeof(bearer.tenant), "names of tenants");
+	memcpy(ret_key->tenant, bearer.tenant, sizeof(bearer.tenant));
+	static_assert(sizeof(ret_key->hash) == sizeof(bearer.key), "the hash is the signer's");
+	memcpy(ret_key->hash, bearer.key, sizeof(bearer.key));
+	return gate_keys_allow(keys, ret_key);
+}
+
+bool gate_keys_allow(struct gate_keys *keys, const struct gate_key *key)
+{
+	if (!key_is_of_token(key))
+		return gate_keys_is_valid(keys, key->id);
+	if (is_expired(key) || !jwt_keys_have(keys->issuer, key->hash))
+		return false;
+	if (keys->token_expires == 0 || key->expires < keys->token_expires) {
+		keys->token_expires = key->expires;
+		await_expiry(keys);
+	}
+	return true;
+}
+
+bool gate_keys_allow_session(const struct gate_keys *keys, const struct gate_key *key)
+{
+	return key_is_of_token(key) ? jwt_keys_have(keys->issuer, key->hash)
+				    : gate_keys_is_valid(keys, key->id);
+}
+
 bool gate_keys_are_shared(const struct gate_keys *keys)
 {
+	/* Any tenant may have tokens. */
+	if (keys->issuer)
+		return true;
 	for (size_t i = 1; i < keys->list.count; i++)
 		if (strcmp(keys->list.items[i].tenant, keys->list.items[0].tenant) != 0)
 			return true;

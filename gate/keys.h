@@ -24,6 +24,24 @@ const struct gate_key *gate_keys_check(const struct gate_keys *keys, struct text
 /** Whether the key with this id is valid still. */
 bool gate_keys_is_valid(const struct gate_keys *keys, const char *id);
 
+/**
+ * Reads the configuration's file of an authorization server's keys, if it names one. Returns 0, or
+ * -errno with a sentence in @ret_fault; the keys that were read before stay then.
+ */
+int gate_keys_read_issuer(struct gate_keys *keys, const char **ret_fault);
+
+/**
+ * Verifies the JSON Web Token @text. Returns true with a key in its place: its id is the same for
+ * all tokens of a tenant's subject.
+ */
+bool gate_keys_check_token(struct gate_keys *keys, struct text text, struct gate_key *ret_key);
+
+/** Whether a copy of a key is valid still; a token is until it expires or its signer is removed. */
+bool gate_keys_allow(struct gate_keys *keys, const struct gate_key *key);
+
+/** The same for a session, which outlives a token: its client comes with the next one. */
+bool gate_keys_allow_session(const struct gate_keys *keys, const struct gate_key *key);
+
 /** Returns the valid key with this id, borrowed until the file changes; NULL: there is none. */
 const struct gate_key *gate_keys_find(const struct gate_keys *keys, const char *id);
 

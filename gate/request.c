@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/monotonic.h"
+#include "gate/face.h"
 #include "gate/gate.h"
 #include "gate/gate_config.h"
 #include "gate/keys.h"
@@ -104,10 +105,10 @@ static bool join_tenant(struct gate_request *request, const char *tenant)
 	return false;
 }
 
-const struct gate_identity *gate_request_check_key(struct gate_request *request, struct text text)
+/* The request is by @key, which is valid; NULL: it is not. */
+static const struct gate_identity *use_valid_key(
+	struct gate_request *request, const struct gate_key *key)
 {
-	const struct gate_key *key = gate_keys_check(request->gate->keys, text);
-
 	if (!key || request->key)
 		return key ? gate_request_identity(request) : NULL;
 	if (!join_tenant(request, key->tenant))
@@ -124,6 +125,16 @@ const struct gate_identity *gate_request_check_key(struct gate_request *request,
 	return &request->identity;
 }
 
+const struct gate_identity *gate_request_check_key(struct gate_request *request, struct text text)
+{
+	return use_valid_key(request, gate_keys_check(request->gate->keys, text));
+}
+
+const struct gate_key *gate_request_key(const struct gate_request *request)
+{
+	return request->key;
+}
+
 bool gate_request_uses_key(struct gate_request *request, const struct gate_key *key)
 {
 	snprintf(request->token_key, sizeof(request->token_key), "%s", key->id);
@@ -136,9 +147,15 @@ bool request_check_key(struct gate_request *request)
 	const char *bearer = gate_request_header(request, "Authorization");
 	const char *key = gate_request_header(request, "X-API-Key");
 	struct text text = text_from(key);
+	struct gate_key token;
 
 	if (bearer && strncasecmp(bearer, scheme.data, scheme.len) == 0)
 		text = text_from(bearer + scheme.len);
+	else
+		bearer = NULL;
+	if (bearer && request->route->takes_token && !gate_key_is_text(text))
+		return gate_keys_check_token(request->gate->keys, text, &token) &&
+		       use_valid_key(request, &token);
 	return text.data && gate_request_check_key(request, text);
 }
 
@@ -150,6 +167,24 @@ static void say_denied(const struct gate_request *request, uint64_t failures)
 		snprintf(address + 2 * i, 3, "%02x", request->peer.bytes[i]);
 	gate_say("key refused: address=%s in_this_minute=%llu%s", address,
 		(unsigned long long)failures, failures > 1 ? ", more are not logged" : "");
+}
+
+/* Says where a token can be had (RFC 9728). The Host was checked: it is one of the gate's. */
+static void add_challenge(struct gate_request *request)
+{
+	const char *error =
+		gate_request_header(request, "Authorization") ? "error=\"invalid_token\", " : "";
+	char value[512];
+
+	if (!request->gate->config->jwt_keys || !request->route || !request->route->takes_token) {
+		gate_answer_header(request, "WWW-Authenticate", "Bearer");
+		return;
+	}
+	snprintf(value, sizeof(value),
+		"Bearer %sresource_metadata=\"%s://%s" GATE_METADATA_PATH "%s\"", error,
+		gate_request_is_https(request) ? "https" : "http",
+		gate_request_header(request, "Host"), gate_request_path(request));
+	gate_answer_header(request, "WWW-Authenticate", value);
 }
 
 void gate_request_denied(struct gate_request *request)
@@ -170,7 +205,7 @@ void gate_request_denied(struct gate_request *request)
 		gate_answer_error(request, 429, "too many keys that are none; try again later");
 		return;
 	}
-	gate_answer_header(request, "WWW-Authenticate", "Bearer");
+	add_challenge(request);
 	gate_answer_error(request, 401,
 		"a valid key is needed: Authorization: Bearer KEY, or X-API-Key: KEY");
 }

@@ -42,6 +42,8 @@ const char *gate_request_header(const struct gate_request *request, const char *
 const struct gate_head *gate_request_head(const struct gate_request *request);
 /** Whose key it has: never NULL with GATE_ACCESS_KEY; otherwise NULL if there is no valid one. */
 const struct gate_identity *gate_request_identity(const struct gate_request *request);
+/** Returns the key of a key or of a token; NULL as with gate_request_identity(). */
+const struct gate_key *gate_request_key(const struct gate_request *request);
 /** Returns the identity of @key, for faces that find keys elsewhere; NULL: the key is not valid. */
 const struct gate_identity *gate_request_check_key(struct gate_request *request, struct text key);
 

@@ -137,10 +137,10 @@ void gate_server_check_keys(struct gate *gate)
 	struct gate_request *request, *next;
 
 	for (request = LIST_FIRST(&gate->server->requests); request; request = next) {
-		const char *id = request->key ? request->key->id : request->token_key;
-
 		next = LIST_NEXT(request, entry);
-		if (!id[0] || gate_keys_is_valid(gate->keys, id))
+		if (request->key ? gate_keys_allow(gate->keys, request->key)
+				 : !request->token_key[0] ||
+					   gate_keys_is_valid(gate->keys, request->token_key))
 			continue;
 		gate->counts[GATE_REQUESTS_REVOKED]++;
 		request_lose(request);

@@ -209,9 +209,9 @@ static void delete (struct gate_request *request)
 }
 
 static const struct gate_route routes[] = {
-	{"POST", "/mcp", post, .max_body = LIMIT_GATE_MCP_BODY_BYTES},
-	{"GET", "/mcp", get, .access = GATE_ACCESS_KEY},
-	{"DELETE", "/mcp", delete, .access = GATE_ACCESS_KEY},
+	{"POST", "/mcp", post, .max_body = LIMIT_GATE_MCP_BODY_BYTES, .takes_token = true},
+	{"GET", "/mcp", get, .takes_token = true},
+	{"DELETE", "/mcp", delete, .takes_token = true},
 };
 
 extern const struct gate_face face_mcp;

@@ -49,9 +49,8 @@ struct mcp_session {
 	LIST_ENTRY(mcp_session) entry;
 	struct gate *gate;
 	struct mcp_link *link;
-	char id[2 * ID_BYTES + 1]; /* "": it is one request's */
-	char key[GATE_KEY_ID_DIGITS + 1];
-	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
+	char id[2 * ID_BYTES + 1];     /* "": it is one request's */
+	struct gate_key key;           /* or what stands for the last token of its client */
 	char version[16];              /* "": initialize was not answered */
 	struct gate_request *listener; /* a GET; NULL: none */
 	bool was_heard;                /* there was one */
@@ -110,7 +109,7 @@ static void set_unread(struct mcp_exchange *exchange, size_t len)
 /* Whether its key was not revoked. */
 static bool has_key(const struct mcp_session *session)
 {
-	return gate_keys_is_valid(session->gate->keys, session->key);
+	return gate_keys_allow_session(session->gate->keys, &session->key);
 }
 
 static void on_mcp_request_end(struct gate_request *request)
@@ -186,7 +185,7 @@ static size_t replay_room(const struct mcp_session *session)
 	size_t left = LIMIT_GATE_MCP_REPLAY_TENANT_BYTES;
 
 	LIST_FOREACH (other, &sessions, entry)
-		if (other != session && strcmp(other->tenant, session->tenant) == 0)
+		if (other != session && strcmp(other->key.tenant, session->key.tenant) == 0)
 			left -= other->replay.bytes < left ? other->replay.bytes : left;
 	return left < LIMIT_GATE_MCP_REPLAY_BYTES ? left : LIMIT_GATE_MCP_REPLAY_BYTES;
 }
@@ -198,7 +197,7 @@ static uint64_t keep_event(struct mcp_session *session, uint64_t stream, uint64_
 	struct replay *replay = &session->replay;
 	uint64_t number = replay_add(replay, stream, previous, line, is_last, replay_room(session));
 
-	if (!gate_hold_set(&session->kept, session->tenant, replay->bytes)) {
+	if (!gate_hold_set(&session->kept, session->key.tenant, replay->bytes)) {
 		replay_done(replay);
 		gate_hold_release(&session->kept);
 	}
@@ -496,7 +495,7 @@ static size_t count_sessions(const char *key)
 	size_t n = 0;
 
 	LIST_FOREACH (session, &sessions, entry)
-		n += session->id[0] && strcmp(session->key, key) == 0;
+		n += session->id[0] && strcmp(session->key.id, key) == 0;
 	return n;
 }
 
@@ -527,8 +526,7 @@ static int open_session(struct gate_request *request, bool has_id, struct mcp_se
 	if (session && replay_init(&session->replay) == 0 &&
 		(!has_id || make_id(session->id, sizeof(session->id)))) {
 		session->gate = gate_request_gate(request);
-		snprintf(session->key, sizeof(session->key), "%s", identity->key);
-		snprintf(session->tenant, sizeof(session->tenant), "%s", identity->tenant);
+		session->key = *gate_request_key(request);
 		r = mcp_link_open(session->gate, identity, workspace,
 			gate_request_query(request, "form"), &link_callbacks, session,
 			&session->link);
@@ -583,10 +581,11 @@ struct mcp_session *mcp_session_find(struct gate_request *request)
 		return NULL;
 	}
 	LIST_FOREACH (session, &sessions, entry) {
-		if (strcmp(session->key, key) == 0 && session->id[0] &&
+		if (strcmp(session->key.id, key) == 0 && session->id[0] &&
 			strlen(id) == strlen(session->id) &&
 			is_same_secret(id, session->id, strlen(id))) {
 			session->idle_ms = 0;
+			session->key = *gate_request_key(request);
 			return session;
 		}
 	}
@@ -761,7 +760,7 @@ void mcp_session_resume(struct mcp_session *session, struct gate_request *reques
 			"events after Last-Event-ID are not kept any more");
 		return;
 	}
-	if (!gate_hold_set(&hold, session->tenant, (size_t)bytes) ||
+	if (!gate_hold_set(&hold, session->key.tenant, (size_t)bytes) ||
 		!(place = take_stream(session, resuming.stream, exchange, request))) {
 		gate_hold_release(&hold);
 		mcp_refuse(request, 503, NULL, MCP_INTERNAL_ERROR, GATE_MEMORY_SENTENCE);
