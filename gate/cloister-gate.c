@@ -14,6 +14,7 @@
 #include "gate/keys.h"
 #include "gate/listener.h"
 #include "gate/ports/http_loop.h"
+#include "gate/probe.h"
 #include "gate/server.h"
 
 #include <errno.h>
@@ -165,20 +166,29 @@ static void handle_signals(struct gate *gate)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* Returns the path of the configuration, or exits. */
-static const char *read_arguments(int argc, char **argv, bool *ret_check)
+struct arguments {
+	const char *config, *probe_keys;
+	bool check, probe;
+};
+
+static struct arguments read_arguments(int argc, char **argv)
 {
 	static const struct option names[] = {{"config", required_argument, NULL, 'c'},
-		{"check", no_argument, NULL, 'n'}, {"version", no_argument, NULL, 'V'},
+		{"check", no_argument, NULL, 'n'}, {"probe", no_argument, NULL, 'p'},
+		{"probe-keys", required_argument, NULL, 'k'}, {"version", no_argument, NULL, 'V'},
 		{NULL, 0, NULL, 0}};
-	const char *path = DEFAULT_CONFIG;
+	struct arguments arguments = {.config = DEFAULT_CONFIG};
 	int option;
 
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
 		if (option == 'c')
-			path = optarg;
+			arguments.config = optarg;
 		else if (option == 'n')
-			*ret_check = true;
+			arguments.check = true;
+		else if (option == 'p')
+			arguments.probe = true;
+		else if (option == 'k')
+			arguments.probe_keys = optarg;
 		else if (option == 'V') {
 			puts("cloister-gate " CLOISTER_VERSION);
 			exit(0);
@@ -186,10 +196,21 @@ static const char *read_arguments(int argc, char **argv, bool *ret_check)
 			exit(2);
 	}
 	if (optind != argc) {
-		gate_say("usage: cloister-gate [--config FILE] [--check]");
+		gate_say("usage: cloister-gate [--config FILE] [--check | --probe [--probe-keys "
+			 "FILE]]");
 		exit(2);
 	}
-	return path;
+	return arguments;
+}
+
+/* Probes the gate that serves by this configuration. */
+static int probe_gate(const struct gate_config *config, const char *keys)
+{
+	int failed = gate_probe(config, keys);
+
+	if (failed < 0)
+		die(keys, failed);
+	return failed > 0;
 }
 
 static void serve_gate(struct gate *gate, struct gate_listeners *listeners)
@@ -206,16 +227,17 @@ int main(int argc, char **argv)
 	struct gate gate = {0};
 	struct gate_config config;
 	struct gate_listeners *listeners;
-	const char *path, *step = NULL;
-	bool check = false;
+	struct arguments arguments = read_arguments(argc, argv);
+	const char *step = NULL;
 	int r;
 
-	path = read_arguments(argc, argv, &check);
-	r = gate_config_read(path, &config);
+	r = gate_config_read(arguments.config, &config);
 	if (r < 0)
-		die(path, r);
-	if (check)
+		die(arguments.config, r);
+	if (arguments.check)
 		return 0;
+	if (arguments.probe)
+		return probe_gate(&config, arguments.probe_keys);
 	if (host_root_is_us())
 		die("it must not run as root: start it as a user of its own", EPERM);
 	gate.config = &config;

@@ -2,6 +2,7 @@
 """cloister-gate: keys, the native face, and what a key's connection may do."""
 
 import contextlib
+import http.server
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import signal
 import ssl
 import subprocess
+import threading
 import urllib.parse
 
 import pytest
@@ -323,3 +325,53 @@ def test_requests_that_came_with_the_upgrade_through_tls(tls_gate, padding):
         connection.send(gate.head("GET", "/agent", key, "Connection: Upgrade", "Upgrade: cloister") + "".join(requests))
         assert connection.answer().status == 101
         assert [json.loads(connection.line())["id"] for _ in requests] == [0, 1, 2]
+
+
+def probe(gate, *options):
+    return subprocess.run([gate.program, "--config", gate.path / "gate.conf", "--probe", *options], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.deep("slow")
+def test_a_gate_refuses_what_the_probe_asks_for(area, tenants):
+    with daemon_behind(area, config(tenants[1], tenants[0]).replace("connections = 2", "")) as running:
+        gate = HttpGate(area, running, tenants[1])
+        keys = gate.path / "two"
+        with acting_as(0):
+            keys.write_text(f"{gate.key('blue')['key']}\n{gate.key('green')['key']}\n")
+            done = probe(gate, "--probe-keys", keys)
+        assert gate.stop() == 0
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 * 16 and all(line.startswith("ok ") for line in lines), done.stdout
+
+
+class Yes(http.server.BaseHTTPRequestHandler):
+    """A server that takes everything."""
+
+    def do_GET(self):
+        body = json.dumps({"sandboxID": "a" * 20}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_DELETE = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+def test_the_probe_finds_a_server_that_takes_everything(gate, area, tenants):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Yes) as server, acting_as(0):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = area.new_directory("probed")
+        tenants[1].own(place)
+        (place / "gate.conf").write_text(f"[gate]\nlisten = 127.0.0.1:{server.server_port}\n")
+        tenants[1].own(place / "gate.conf")
+        (place / "two").write_text("one\ntwo\n")
+        done = subprocess.run([gate.program, "--config", place / "gate.conf", "--probe", "--probe-keys", place / "two"],
+                              capture_output=True, text=True, timeout=120)
+        server.shutdown()
+    assert done.returncode == 1, done.stderr
+    assert [line.split(": ", 1)[1] for line in done.stdout.splitlines() if line.startswith("ok ")] == ["it serves (200)"], done.stdout + done.stderr
+    assert done.stdout.count("FAILED") == 15
