@@ -25,7 +25,8 @@ static const struct command *const commands[] = {&command_tools, &command_call, 
 	&command_exec, &command_run, &command_shell, &command_put, &command_get, &command_export,
 	&command_import, &command_workspace, &command_checkpoint, &command_checkpoints,
 	&command_diff, &command_rollback, &command_freeze, &command_fork, &command_session,
-	&command_forward, &command_mcp, &command_gate, &command_harness, &command_help};
+	&command_forward, &command_watch, &command_mcp, &command_gate, &command_harness,
+	&command_help};
 
 static const struct option_row global_options[] = {
 	{"workspace", "NAME|DIR", 'w', "the workspace; default: the current directory"},
@@ -274,6 +275,9 @@ static int take_option(int option, void *context)
 		return take_tools(invocation);
 	case 'X':
 		invocation->text = true;
+		return 0;
+	case 'W':
+		invocation->recursive = true;
 		return 0;
 	case 'E':
 		invocation->eof = true;

@@ -55,6 +55,7 @@ struct invocation {
 	const char *tools;    /* mcp and harness --tools, or NULL */
 	bool text;            /* mcp --text */
 	bool eof;             /* session --eof */
+	bool recursive;       /* watch --recursive */
 	bool all;             /* edit --all */
 	const char *expect;   /* edit --expect, or NULL */
 	const char *patch;    /* edit --patch, or NULL */
@@ -91,6 +92,7 @@ extern const struct command command_run;
 extern const struct command command_shell;
 extern const struct command command_mcp;
 extern const struct command command_forward;
+extern const struct command command_watch;
 extern const struct command command_gate;
 extern const struct command command_session;
 extern const struct command command_harness;

@@ -186,6 +186,7 @@ _cloister()
 	tools) options+=(--format= --limits) ;;
 	call) options+=(--timeout= --key= --option=) ;;
 	diff) options+=(--since= --patch) ;;
+	watch) options+=(--recursive) ;;
 	edit) options+=(--all --expect= --patch= --key=) ;;
 	exec) options+=(--timeout= --env= --stdin --no-stdin --blocked-list --) ;;
 	run) options+=(--env= --) ;;
@@ -202,7 +203,7 @@ _cloister()
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward mcp gate harness help
+		_cloister_offer tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward watch mcp gate harness help
 	elif [[ $command == harness && ! $tool ]]; then
 		_cloister_offer claude codex opencode gemini cline zed
 	elif [[ $command == session && ! $tool ]]; then

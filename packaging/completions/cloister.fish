@@ -119,7 +119,7 @@ complete -c cloister -l json -d 'Print JSON, also errors'
 complete -c cloister -l help -d 'Print a summary, or what the command takes'
 complete -c cloister -l version -d 'Print the version'
 complete -c cloister -n 'test (count (__cloister_words)) -eq 0; or test "$(__cloister_words)" = help' \
-    -a 'tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward mcp gate harness help'
+    -a 'tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward watch mcp gate harness help'
 complete -c cloister -n '__cloister_command workspace; and __cloister_operands 0' -a 'list info create update remove'
 complete -c cloister -n '__cloister_command workspace; or __cloister_command fork' -l label -x -d 'A label'
 complete -c cloister -n '__cloister_command workspace; or __cloister_command fork' -l lease -x -d 'How long it lasts'
@@ -155,6 +155,7 @@ complete -c cloister -n '__cloister_command put' -l overwrite -d 'Replace files 
 complete -c cloister -n '__cloister_command put' -F
 complete -c cloister -n '__cloister_command get; and __cloister_operands 0' -a '(__cloister_files "")'
 complete -c cloister -n '__cloister_command get; and not __cloister_operands 0' -F
+complete -c cloister -n '__cloister_command watch' -l recursive -d 'With the directories below it'
 complete -c cloister -n '__cloister_command diff' -l since -x -d 'Compare with this checkpoint'
 complete -c cloister -n '__cloister_command diff' -l patch -d 'Print a patch'
 complete -c cloister -n '__cloister_command edit' -l all -d 'Replace every occurrence'

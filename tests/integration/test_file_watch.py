@@ -2,6 +2,7 @@
 """file.watch and file.unwatch, native methods of the agent socket."""
 
 import contextlib
+import json
 import os
 import pathlib
 import subprocess
@@ -210,3 +211,38 @@ def test_closing_ends_watches(start_daemon, account):
         number = watch(client)
         assert ended(client, number) == "LEASE_ENDED"
         assert ended(other, kept) == "LEASE_ENDED"
+
+
+@contextlib.contextmanager
+def command(daemon, workspace, *words):
+    """A `cloister watch` that watches, once this is entered."""
+    with subprocess.Popen([daemon.area.bin / "cloister", "--socket", daemon.socket, "--workspace", workspace, *words],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **daemon.area.account.as_user()) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def test_the_command_prints_events(daemon, workspace, client):
+    with command(daemon, workspace, "watch", "--recursive") as running:
+        assert running.stderr.readline() == "Watching.\n"
+        client.use("run_command", command="mkdir 'd\x1b[31m'; echo x > 'd\x1b[31m/f'")
+        lines = [running.stdout.readline() for _ in range(2)]
+        assert lines == ["created     d\\x1b[31m/\n", "created     d\\x1b[31m/f\n"]
+
+
+def test_the_command_prints_events_as_json(daemon, workspace, client):
+    client.use("run_command", command="mkdir d")
+    with command(daemon, workspace, "--json", "watch", "d") as running:
+        assert json.loads(running.stdout.readline())["entry"]["path"] == "d"
+        client.use("run_command", command="mkdir d/e")
+        told = json.loads(running.stdout.readline())
+        assert (told["type"], told["path"], told["directory"]) == ("created", "d/e", True)
+        client.use("run_command", command="rm -r d")
+        assert "NOT_FOUND" in running.stdout.read().splitlines()[-1] and running.wait(60) == 1
+
+
+def test_the_command_names_what_cannot_be_watched(daemon, workspace):
+    with command(daemon, workspace, "watch", "none") as running:
+        assert "NOT_FOUND" in running.communicate(timeout=60)[1] and running.returncode == 3
