@@ -17,6 +17,7 @@
 #include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/managed/managed.h"
 #include "supervisor/workspace/managed/properties_store.h"
+#include "supervisor/workspace/managed/tenant_walk.h"
 #include "supervisor/workspace/templates/forking.h"
 #include "supervisor/workspace/workspace_state.h"
 
@@ -40,20 +41,11 @@ struct kept_lease {
 	char name[];
 };
 
-/* Tenants whose files are read. */
-struct look {
-	STAILQ_ENTRY(look) entry;
-	struct tenant *tenant; /* held */
-	bool tidies;
-	DIR *directory; /* NULL: not begun */
-};
-
 struct leases {
 	struct workspaces *workspaces;
 	LIST_HEAD(, kept_lease) lists[LISTS];
 	size_t count;
-	STAILQ_HEAD(, look) looks;
-	struct loop_share_task reading;
+	struct tenant_walk reading;
 	struct timer clock;
 	bool retired;
 	lease_ended ended; /* NULL: nobody is told */
@@ -234,88 +226,59 @@ static bool is_there(const struct leases *leases, const struct tenant *tenant, c
 	       (directory >= 0 && errno != ENOENT) || forks_make(leases->workspaces, tenant, name);
 }
 
-static void look_at_lease(struct leases *leases, const struct look *look, const char *name)
+/* @tidies: also removes records of workspaces that are gone. */
+static void look_at_lease(
+	void *context, struct tenant *tenant, DIR *directory, const char *name, bool tidies)
 {
+	struct leases *leases = context;
 	struct properties properties;
 	int r;
 
-	if (look->tidies && !is_there(leases, look->tenant, name)) {
-		(void)properties_forget(leases->workspaces->managed_fd, look->tenant, name);
+	if (tidies && !is_there(leases, tenant, name)) {
+		(void)properties_forget(leases->workspaces->managed_fd, tenant, name);
 		return;
 	}
-	r = properties_load_in(look->directory, name, &properties);
+	r = properties_load_in(directory, name, &properties);
 	if (r < 0) {
 		log_error("tenant %s: the record of the labels, lease and environment of the "
 			  "workspace %s cannot be read: %s",
-			look->tenant->name, name, strerror(-r));
+			tenant->name, name, strerror(-r));
 		return;
 	}
-	leases_set(leases, look->tenant, name, &properties.lease);
+	leases_set(leases, tenant, name, &properties.lease);
 	properties_done(&properties);
 }
 
-static void end_look(struct leases *leases)
+static void list_leases(void *context, const struct tenant *tenant, DIR **ret)
 {
-	struct look *look = STAILQ_FIRST(&leases->looks);
+	const struct leases *leases = context;
 
-	STAILQ_REMOVE_HEAD(&leases->looks, entry);
-	if (look->directory)
-		closedir(look->directory);
-	tenant_release(look->tenant);
-	free(look);
+	if (properties_list(leases->workspaces->managed_fd, tenant, ret) < 0)
+		log_error("tenant %s: the leases of its workspaces cannot be read", tenant->name);
 }
 
-static void read_soon(struct leases *leases)
+static const char *next_lease(DIR *directory, size_t *left)
 {
-	const struct look *look = STAILQ_FIRST(&leases->looks);
-
-	if (look)
-		loop_share_wait(&leases->reading, &look->tenant->usage->share);
-}
-
-static void read_some(void *context)
-{
-	struct leases *leases = context;
-	struct look *look = STAILQ_FIRST(&leases->looks);
-	const char *name;
-
-	if (!look->directory &&
-		properties_list(leases->workspaces->managed_fd, look->tenant, &look->directory) < 0)
-		log_error("tenant %s: the leases of its workspaces cannot be read",
-			look->tenant->name);
-	do {
-		name = look->directory ? properties_list_next(look->directory) : NULL;
-		if (name)
-			look_at_lease(leases, look, name);
-	} while (name && !loop_share_is_used_up());
-	if (!name)
-		end_look(leases);
-	read_soon(leases);
+	(void)left;
+	return properties_list_next(directory);
 }
 
 void leases_look(struct leases *leases, const struct config *config, bool tidies)
 {
-	for (size_t i = 0; i < config->n_tenants; i++) {
-		struct look *look = config->tenants[i]->managed ? calloc(1, sizeof(*look)) : NULL;
-
-		if (!look)
-			continue;
-		look->tenant = tenant_hold(config->tenants[i]);
-		look->tidies = tidies;
-		STAILQ_INSERT_TAIL(&leases->looks, look, entry);
-	}
-	read_soon(leases);
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (config->tenants[i]->managed)
+			tenant_walk_add(&leases->reading, config->tenants[i], tidies);
 }
 
 struct leases *leases_new(struct workspaces *workspaces)
 {
+	static const struct tenant_walk_owner owner = {list_leases, next_lease, look_at_lease};
 	struct leases *leases = calloc(1, sizeof(*leases));
 
 	if (!leases)
 		return NULL;
 	leases->workspaces = workspaces;
-	STAILQ_INIT(&leases->looks);
-	leases->reading = (struct loop_share_task){.act = read_some, .context = leases};
+	tenant_walk_init(&leases->reading, &owner, leases);
 	timer_init(&leases->clock, on_clock, leases);
 	return leases;
 }
@@ -324,10 +287,8 @@ void leases_free(struct leases *leases)
 {
 	if (!leases)
 		return;
-	loop_share_cancel(&leases->reading);
+	tenant_walk_done(&leases->reading);
 	timer_cancel(&leases->clock);
-	while (!STAILQ_EMPTY(&leases->looks))
-		end_look(leases);
 	for (size_t i = 0; i < LISTS; i++)
 		while (!LIST_EMPTY(&leases->lists[i]))
 			drop_lease(LIST_FIRST(&leases->lists[i]));

@@ -4,9 +4,8 @@
 
 #include "supervisor/base/log.h"
 #include "supervisor/config/config.h"
-#include "supervisor/schedule/loop_share.h"
-#include "supervisor/schedule/usage.h"
 #include "supervisor/workspace/managed/managed.h"
+#include "supervisor/workspace/managed/tenant_walk.h"
 #include "supervisor/workspace/templates/forks.h"
 #include "supervisor/workspace/workspace_state.h"
 #include "supervisor/workspace/workspaces.h"
@@ -14,90 +13,55 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NAMES_A_SLICE 64
-
 /* A tenant whose directory is read. */
-struct look {
-	STAILQ_ENTRY(look) entry;
-	struct tenant *tenant; /* held */
-	DIR *directory;        /* NULL: not begun */
-};
-
 struct removal {
 	struct workspaces *workspaces;
-	struct loop_share_task slice;
-	STAILQ_HEAD(, look) looks;
+	struct tenant_walk walk;
 };
 
-static void finish_removal(struct removal *removal, const struct look *look, const char *found)
+static void finish_removal(
+	void *context, struct tenant *tenant, DIR *directory, const char *found, bool again)
 {
+	struct removal *removal = context;
 	const int managed_fd = removal->workspaces->managed_fd;
 	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
 	enum tool_error error;
 
+	(void)directory;
+	(void)again;
 	snprintf(name, sizeof(name), "%s", found);
-	if (managed_exists(managed_fd, look->tenant, name)) {
-		if (!managed_unmark(managed_fd, look->tenant, name))
+	if (managed_exists(managed_fd, tenant, name)) {
+		if (!managed_unmark(managed_fd, tenant, name))
 			return;
-		error = workspaces_remove(removal->workspaces, look->tenant, name);
+		error = workspaces_remove(removal->workspaces, tenant, name);
 		log_about(error == TOOL_OK ? LOG_INFO : LOG_ERR,
-			LOG_FIELDS({"CLOISTER_TENANT", text_from(look->tenant->name)},
+			LOG_FIELDS({"CLOISTER_TENANT", text_from(tenant->name)},
 				{"CLOISTER_WORKSPACE", text_from(name)}),
 			"the removal of the workspace %s %s", name,
 			error == TOOL_OK ? "is finished" : "cannot be finished");
-	} else if (!forks_make(removal->workspaces, look->tenant, name)) {
-		(void)managed_unmark(managed_fd, look->tenant, name);
-		workspaces_forget_removed(removal->workspaces, look->tenant, name);
+	} else if (!forks_make(removal->workspaces, tenant, name)) {
+		(void)managed_unmark(managed_fd, tenant, name);
+		workspaces_forget_removed(removal->workspaces, tenant, name);
 	}
 }
 
-static void end_look(struct removal *removal)
+static void list_tenant(void *context, const struct tenant *tenant, DIR **ret)
 {
-	struct look *look = STAILQ_FIRST(&removal->looks);
+	const struct removal *removal = context;
 
-	STAILQ_REMOVE_HEAD(&removal->looks, entry);
-	if (look->directory)
-		closedir(look->directory);
-	tenant_release(look->tenant);
-	free(look);
-}
-
-static void look_soon(struct removal *removal)
-{
-	const struct look *look = STAILQ_FIRST(&removal->looks);
-
-	if (look)
-		loop_share_wait(&removal->slice, &look->tenant->usage->share);
-}
-
-static void look_at_some(void *context)
-{
-	struct removal *removal = context;
-	struct look *look = STAILQ_FIRST(&removal->looks);
-	size_t left = NAMES_A_SLICE;
-	const char *name;
-
-	if (!look->directory)
-		(void)managed_list(removal->workspaces->managed_fd, look->tenant, &look->directory);
-	do {
-		name = look->directory ? managed_left_next(look->directory, &left) : NULL;
-		if (name)
-			finish_removal(removal, look, name);
-	} while (name && !loop_share_is_used_up());
-	if (!name && left > 0)
-		end_look(removal);
-	look_soon(removal);
+	(void)managed_list(removal->workspaces->managed_fd, tenant, ret);
 }
 
 struct removal *removal_new(struct workspaces *workspaces, const struct config *config)
 {
+	static const struct tenant_walk_owner owner = {
+		list_tenant, managed_left_next, finish_removal};
 	struct removal *removal = calloc(1, sizeof(*removal));
 
 	if (!removal)
 		return NULL;
 	removal->workspaces = workspaces;
-	STAILQ_INIT(&removal->looks);
-	removal->slice = (struct loop_share_task){.act = look_at_some, .context = removal};
+	tenant_walk_init(&removal->walk, &owner, removal);
 	if (config)
 		removal_look_again(removal, config);
 	return removal;
@@ -105,24 +69,15 @@ struct removal *removal_new(struct workspaces *workspaces, const struct config *
 
 void removal_look_again(struct removal *removal, const struct config *config)
 {
-	for (size_t i = 0; i < config->n_tenants; i++) {
-		struct look *look = calloc(1, sizeof(*look));
-
-		/* What is not looked at is found at the next start. */
-		if (!look)
-			return;
-		look->tenant = tenant_hold(config->tenants[i]);
-		STAILQ_INSERT_TAIL(&removal->looks, look, entry);
-	}
-	look_soon(removal);
+	/* What is not looked at is found at the next start. */
+	for (size_t i = 0; i < config->n_tenants; i++)
+		tenant_walk_add(&removal->walk, config->tenants[i], false);
 }
 
 void removal_free(struct removal *removal)
 {
 	if (!removal)
 		return;
-	loop_share_cancel(&removal->slice);
-	while (!STAILQ_EMPTY(&removal->looks))
-		end_look(removal);
+	tenant_walk_done(&removal->walk);
 	free(removal);
 }
