@@ -157,6 +157,7 @@ SUITES = {
     "e2b": Suite(one("tests/e2b"), WHOLE + ("gate", "tests/e2b"), ("gate/e2b",), RELEASE, rounds=False),
     "chaos": Suite(lambda: [shell("", "tests/chaos/run 300 1000 1000"), shell("sessions", "tests/chaos/run sessions 500 100")],
                    WHOLE + ("tests/chaos",), ("supervisor/journal", "supervisor/call", "supervisor/session", "supervisor/daemon"), RELEASE),
+    "door-chaos": Suite(lambda: [shell("", "tests/chaos/run door 600 200")], WHOLE + ("gate", "tests/chaos"), ("gate",), RELEASE),
     "pace": Suite(one("tests/once", *INTEGRATION, *SECURITY, "-m", "not deep", CLOISTER_PACE="1"), WHOLE + INTEGRATION + SECURITY,
                   INTEGRATION + SECURITY + ("tests/once", "tests/lib"), RELEASE),
     "vm": Suite(lambda: [shell("", "tests/vm/run")], WHOLE + ("packaging", "tests/vm"), ("packaging/systemd", "supervisor/host", "worker/spawner",
