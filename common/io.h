@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#define IO_POSITION ((off_t)-1) /* the descriptor's own file offset, in place of one of pread(2) */
+#define IO_POSITION ((off_t)-1) /* for @offset: the descriptor's own file offset */
 
 /** Reads at @offset until @size bytes or the end. Returns how many it has read, or -errno. */
 ssize_t io_read(int fd, void *buffer, size_t size, off_t offset);
