@@ -3,7 +3,6 @@
 
 import contextlib
 import os
-import pathlib
 import random
 import signal
 
@@ -310,37 +309,6 @@ def test_a_tenant_with_many_dropped_layers_does_not_hold_up_others(area, start_d
     assert dropped("a3")
     go_on(held)
     assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
-
-
-def test_a_large_dropped_layer_does_not_hold_up_other_tenants(area, start_daemon):
-    """A home cleaner has a turn of a second of the processor's time, after which the kernel sends it this signal."""
-    user = area.account.name
-    daemon = start_daemon(config="".join(f"[tenant {name}]\nusers = {user}\nmanaged = yes\n" for name in "ab"), system=False)
-    clients = {name: daemon.connect() for name in "ab"}
-    for name, client in clients.items():
-        client.call("workspace.open", {"workspace": "w", "tenant": name})
-        checkpoint(client)
-        client.run(MANY)
-    held = roll_back_and_hold(daemon, clients["a"])
-    for _ in range(2):  # the spawner knows of the first when it has made the cell for the second
-        roll_back(clients["b"], 1)
-
-    def left(name):
-        return in_state(daemon, f"{name}/.layers-w/.dropped-*")
-
-    with acting_as(os.getuid()):
-        assert "Max cpu time              1 " in pathlib.Path(f"/proc/{held}/limits").read_text()
-    while left("b"):
-        with acting_as(os.getuid()):
-            if "/a/.layers-w/.dropped-" in str(procfs.fds(held)):
-                os.kill(held, signal.SIGXCPU)
-        cleaner = next_cleaner(daemon)
-        go_on(held)
-        held = cleaner.held()
-    assert left("a")
-    go_on(held)
-    assert procfs.eventually(lambda: not in_state(daemon, ".dropped-*"))
-    assert "could not be removed" not in daemon.log()
 
 
 def test_a_home_cleaner_that_is_killed_is_followed_by_another(start_daemon):

@@ -15,7 +15,6 @@ import pytest
 from cloister_client import acting_as
 from daemon import Account
 from egress_place import egress_filter, mode, network_metrics, place, web
-from scripted_egress import denied
 
 RULES = """egress_allow = open.test:* @npm
 egress_deny = closed.open.test

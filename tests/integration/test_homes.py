@@ -159,16 +159,6 @@ def test_a_home_with_many_files_does_not_hold_up_other_tenants(start, tenants):
     assert "could not be removed" not in daemon.log()
 
 
-def test_a_home_cleaner_that_is_killed_is_followed_by_another(start, tenants):
-    daemon = start(tenants)
-    put(daemon, tenants[0], MANY)
-    assert procfs.eventually(lambda: "cloister-sweep" not in map(procfs.name, procfs.children(daemon.spawner())))
-    held = remove_and_hold(daemon, daemon.connect(tenants[0]))
-    os.kill(held, signal.SIGKILL)
-    assert procfs.eventually(lambda: not list((daemon.state / "homes" / "a").glob(".gone-*")))
-    assert "could not be removed" not in daemon.log()
-
-
 def test_a_workspace_that_is_made_again_at_once_has_an_empty_home(start, tenants):
     daemon = start(tenants)
     client = daemon.connect(tenants[0])

@@ -158,16 +158,6 @@ def test_managed_workspaces(daemon, client):
     client.call("workspace.remove", {"workspace": "managed-1"})
 
 
-@pytest.mark.deep("slow")
-def test_removing_what_is_hard_to_remove(client):
-    client.call("workspace.open", {"workspace": "tough"})
-    client.run("mkdir -p a/b/c && touch a/b/c/f .hidden && chmod 0 a/b && ln -s / link && "
-               "mkfifo fifo && d=. && for i in $(seq 300); do mkdir -p $d/d && cd $d; done; "
-               "printf x > \"$(printf 'n\\377')\"")
-    client.call("workspace.remove", {"workspace": "tough"})
-    assert "tough" not in names(client)
-
-
 def test_the_workspace_opened_last_is_the_default(daemon, client):
     first = daemon.new_directory()
     second = daemon.new_directory()

@@ -598,40 +598,6 @@ def test_everything_that_a_workspace_made_goes(start_system):
     assert procfs.eventually(lambda: not list(top.iterdir()))
 
 
-@pytest.mark.parametrize("system", [True, False], ids=["system", "user"])
-def test_a_removal_that_was_cut_off_is_finished_at_the_next_start(area, system):
-    if system:
-        area.account.give_ids()
-    daemon = Daemon(area, system=system)
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": "w"})
-    client.call("workspace.open", {"workspace": "stays"})
-    client.call("tool.call", {"workspace": "w", "tool": "run_command",
-                              "arguments": {"command": "mkdir -p d/e; touch d/e/f g; chmod 0 d"}})
-    top = daemon.state / "workspaces"
-    top = top / area.account.name if system else top
-    # The spawner is stopped, so nothing has been cleared when all are killed.
-    spawner = daemon.spawner()
-    os.kill(spawner, signal.SIGSTOP)
-    client.call("workspace.remove", {"workspace": "w"})
-    everybody = procfs.descendants(daemon.pid)
-    os.kill(spawner, signal.SIGKILL)
-    daemon.process.kill()
-    daemon.process.wait()
-    assert procfs.vanish(everybody)
-    (removed,) = set(top.iterdir()) - {top / "stays"}
-    assert removed.name.startswith(".removed-") and (removed / "d").exists()
-    daemon.stop()
-    following = Daemon(area, system=system, state=daemon.state)
-    try:
-        assert procfs.eventually(lambda: [path.name for path in top.iterdir()] == ["stays"])
-        client = following.connect()
-        client.call("workspace.open", {"workspace": "w"})
-        assert client.run("ls -A")["stdout"] == ""
-    finally:
-        assert following.stop() == 0
-
-
 def test_a_reload_reaches_the_spawner(start_system, area, tenants):
     roots = {name: area.new_directory("reloaded") for name in "ab"}
     daemon = start_system(config=config_of(area, tenants[:1], roots=roots))

@@ -24,7 +24,8 @@ def test_there_is_no_terminal(cell, bystander):
 
 
 REFUSED = [
-    "unshare -U true", "unshare -Urm true", "unshare -n true", "mount -t tmpfs none /tmp",
+    "unshare -U true", "unshare -Urm true", "unshare -n true", "unshare -p -f true", "unshare -i true", "unshare -u true",
+    "unshare -C true", "mknod /tmp/null c 1 3", "mount -t tmpfs none /tmp",
     "mount -o remount,rw /usr", "mount --bind /tmp $PWD", "umount $PWD", "umount -l /proc",
     "echo 0 > /proc/sys/kernel/randomize_va_space", "echo x > /proc/sys/kernel/core_pattern",
     "echo 1 > /proc/sys/net/ipv4/ip_forward", "echo c > /proc/sysrq-trigger",

@@ -6,11 +6,10 @@ import json
 import os
 import resource
 import signal
-import time
 
 import procfs
 import pytest
-from cloister_client import RpcError, acting_as
+from cloister_client import acting_as
 from daemon import AM_ROOT
 
 MIB = 1 << 20
@@ -61,27 +60,6 @@ def test_every_id_can_be_cancelled(daemon, number):
     by_id = {answer["id"]: answer["result"] for answer in answers}
     assert by_id["cancel"] == {"cancelled": True}
     assert by_id[json.loads(number)]["error"]["code"] == "CANCELLED"
-
-
-@pytest.mark.parametrize("below", ["", "workspaces"])
-def test_the_state_directory_is_no_workspace(daemon, below):
-    client = daemon.connect()
-    for root in (daemon.state / below, daemon.path, daemon.socket.parent.parent):
-        with pytest.raises(RpcError) as error:
-            client.call("workspace.open", {"root": str(root)})
-        assert error.value.name == "FORBIDDEN"
-
-
-@pytest.mark.deep("slow")
-def test_deep_workspaces_can_be_removed(daemon):
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": "deep"})
-    client.run("python3 -c '\nimport os\nfor i in range(3000):\n    os.mkdir(\"d\"); "
-               "open(\"f\", \"w\").close(); os.chdir(\"d\")\n' 2>/dev/null || "
-               "perl -e 'for (1..3000) { mkdir \"d\"; chdir \"d\" }'")
-    client.run("mkdir -p other/.cloister-cleared-0/x")
-    client.call("workspace.remove", {"workspace": "deep"})
-    assert not os.path.exists(daemon.state / "workspaces" / "deep")
 
 
 def test_a_workspace_that_is_removed_is_not_opened_meanwhile(daemon):
@@ -158,21 +136,6 @@ time.sleep(600)
     assert client.cancel(call)
     client.wait(call)
     assert daemon.process.poll() is None
-
-
-@pytest.mark.deep("busy")
-def test_unread_listings_are_not_piled_up(own_daemon):
-    clients = [own_daemon.connect() for _ in range(2)]
-    for _ in range(40):
-        own_daemon.new_workspace(clients[0])
-    before = procfs.rss_kib(own_daemon.pid)
-    flood = b'{"jsonrpc":"2.0","id":1,"method":"workspace.list","params":{}}\n' * 2000
-    clients[1].send_raw(flood)
-    time.sleep(1)
-    assert clients[0].run("echo well")["stdout"] == "well\n"
-    assert procfs.rss_kib(own_daemon.pid) - before < 64 * 1024
-    for _ in range(2000):
-        assert clients[1].receive()["id"] == 1
 
 
 def test_openings_in_flight_are_limited(daemon):
