@@ -2,13 +2,11 @@
 """Cells that nobody uses end, by cells_kept and workspace_idle_time, and nothing but their processes is lost."""
 
 import contextlib
-import json
 import os
 import signal
 
 import procfs
 import pytest
-from cloister_client import RpcError
 from daemon import AM_ROOT, system_config
 
 PLACES = ("/tmp", "/run", "/var/tmp", "/dev/shm", "$HOME")
@@ -196,23 +194,6 @@ def test_what_hostile_commands_leave(start_daemon, account, area, kind):
         size, used = map(int, said["stdout"].split()[-2:])
         assert size == 16384 and used <= size and "No space left" in said["stdout"], said
         assert has_no_cell(daemon)
-
-
-def test_workspaces_do_not_share_it(start_daemon, account):
-    daemon = start_daemon(config=config_of(account, "cells_kept = 1", spares=2))
-    client = daemon.connect()
-    for name in "abcdefgh":
-        client.call("workspace.open", {"workspace": name})
-        run_in(client, name, f"echo {name} > /tmp/{name}")
-    for _ in range(2):
-        for name in "hcafbdge":
-            assert run_in(client, name, "ls -A /tmp; cat /tmp/*")["stdout"] == f"{name}\n{name}\n"
-    assert json.loads(daemon.ctl("--json", "status").stdout)["cells_ended_idle"] >= 14
-
-
-def test_more_cells_than_workspaces_are_refused(start_daemon, account):
-    with pytest.raises((RpcError, AssertionError, Exception), match="cells_kept"):
-        start_daemon(config=config_of(account, "cells_kept = 99999"))
 
 
 @pytest.mark.deep("slow")

@@ -10,14 +10,13 @@ import socket
 import struct
 import subprocess
 import threading
-import time
 
 import pytest
 
 import procfs
 from cloister_client import acting_as
 from daemon import AM_ROOT, BUILD, environment
-from generations import (ASK, GIVEN, GO, READY, ask, begin, ended, generations_fixture, go, hear, opened, replace_program,
+from generations import (ASK, GIVEN, GO, begin, ended, generations_fixture, go, hear, opened, replace_program,
                          runs, say, status, talk)
 
 
@@ -252,28 +251,6 @@ def test_a_checkpoint_that_waits_for_a_command(generations, area):
         with acting_as(os.getuid()):
             new_daemon.terminate()
             new_daemon.wait()
-
-
-@pytest.mark.deep("busy")
-def test_a_new_daemon_one_that_dies_when_it_is_ready(generations, area):
-    """The old daemon is stopped at that moment, and finds both at once: it has nobody to give its place to."""
-    first = generations()
-    root = area.new_directory()
-    client = opened(first, root)
-    call = begin(client, GO + "echo done", key="k")
-    runs(first, 1)
-    with talk(first) as new_daemon:
-        ask(new_daemon)
-        first.process.send_signal(signal.SIGSTOP)
-        say(new_daemon, READY)
-    time.sleep(0.1)  # its next look is overdue, and is due together with the message
-    first.process.send_signal(signal.SIGCONT)
-    assert procfs.eventually(lambda: "does not take over: it has ended" in first.log())
-    with opened(first, area.new_directory()) as newcomer:
-        assert newcomer.run("echo serves")["stdout"] == "serves\n"
-    go(root)
-    assert client.wait(call)["result"]["output"]["stdout"] == "done\n"
-    assert generations(former=first).process.poll() is None
 
 
 @pytest.mark.deep("slow")

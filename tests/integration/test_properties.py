@@ -192,12 +192,6 @@ def test_a_lease_closes_and_keeps_the_files(client, name):
     assert client.run("cat f")["stdout"] == "kept\n"
 
 
-def test_a_lease_of_a_workspace_that_nobody_uses(client, name):
-    client.call("workspace.open", {"workspace": name, "lease": {"ms": 300, "at_end": "remove"}})
-    client.call("workspace.close", {"workspace": name})
-    assert is_gone(client, name)
-
-
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to look into the state directory")
 def test_a_restart_keeps_all_and_ends_what_ended_meanwhile(start_daemon, area):
     state = area.new_directory("state")

@@ -4,7 +4,6 @@
 import json
 import os
 import signal
-import time
 
 import procfs
 import pytest
@@ -101,30 +100,6 @@ def test_spare_cells_fit_their_workspaces(start_daemon, account, area):
     worker, _ = daemon.cell_of(root)
     points = {line.split()[4] for line in (procfs.PROC / str(worker) / "mountinfo").read_text().splitlines()}
     assert "/proc" in points and not points & {"/usr", "/etc/ssl", "/home/agent"}
-
-
-@pytest.mark.deep("busy")
-def test_spare_cells_may_die_and_may_be_forbidden(start_daemon, account):
-    daemon = start_daemon(config=spare_config(account, 2))
-    client = daemon.connect()
-    client.call("workspace.open", {"workspace": "w"})
-    has_ahead(daemon, 2)
-    # One process of each cell dies, and cloisterd learns of it together with the request for the cell.
-    procfs.stop(daemon.pid)
-    for victim in spares_of(daemon)[1:3]:
-        daemon.kill(victim)  # cloisterd ends the cell's other process
-    client.send({"jsonrpc": "2.0", "id": "late", "method": "workspace.open", "params": {"workspace": "late"}})
-    os.kill(daemon.pid, signal.SIGCONT)
-    assert "result" in client.receive()
-    for i in range(3):
-        client.call("workspace.open", {"workspace": f"w{i}"})
-        assert client.observe("run_command", {"command": "echo well"}, workspace=f"w{i}")["success"]
-    has_ahead(daemon, 2)
-    assert daemon.reload(spare_config(account, 0))
-    assert procfs.eventually(lambda: not spares_of(daemon))
-    client.call("workspace.open", {"workspace": "last"})
-    time.sleep(0.5)
-    assert not spares_of(daemon)
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["worker", "files"])
