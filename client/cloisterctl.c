@@ -53,6 +53,8 @@ static const struct option_row denials_options[] = {
 
 static const struct option_row template_options[] = {
 	{"tenant", "NAME", 't', "the tenant of the template"},
+	{"replace", NULL, 'R',
+		"import: take the place of a template of this name; its forks go on"},
 	{0},
 };
 
@@ -166,7 +168,7 @@ struct wish {
 	const char *socket_path, *tenant, *target, *contains, *format, *moved_to;
 	struct key_wish key;
 	char *source; /* of template import, canonical; NULL: another command */
-	bool json, help, verbose, follow, agent_check, ignore_full;
+	bool json, help, verbose, follow, agent_check, ignore_full, replace;
 };
 
 static const struct command_help *help_at(size_t index)
@@ -282,6 +284,8 @@ static struct json_object *params_of(const struct wish *wish)
 		json_put(params, "template", json_object_new_string(wish->target));
 		if (wish->source)
 			json_put(params, "path", json_object_new_string(wish->source));
+		if (wish->replace)
+			json_put(params, "replace", json_object_new_boolean(true));
 		if (wish->tenant)
 			json_put(params, "tenant", json_object_new_string(wish->tenant));
 		return params;
@@ -460,6 +464,8 @@ static int take_option(int letter, void *context)
 		wish->format = optarg;
 	else if (letter == 'f')
 		wish->follow = true;
+	else if (letter == 'R')
+		wish->replace = true;
 	else if (letter == 'a')
 		wish->agent_check = true;
 	else if (letter == 'i')
@@ -511,6 +517,7 @@ static bool has_strange_option(const struct wish *wish)
 		{wish->key.workspace || wish->key.expires || wish->key.name || wish->key.file,
 			key_options, "only key takes --workspace, --expires, --name and --keys"},
 		{wish->follow, denials_options, "only denials takes --follow"},
+		{wish->replace, template_options, "only template import takes --replace"},
 		{wish->verbose, selftest_options, "only selftest takes --verbose"},
 		{wish->format, metrics_options, "only metrics takes --format"},
 		{wish->moved_to, drain_options, "only drain takes --moved-to"},
@@ -570,7 +577,7 @@ static bool read_template(int argc, char **argv, struct wish *wish)
 {
 	bool is_import = argc == 4 && strcmp(argv[1], "import") == 0;
 
-	if (!is_import && (argc != 3 || strcmp(argv[1], "remove") != 0))
+	if (!is_import && (argc != 3 || wish->replace || strcmp(argv[1], "remove") != 0))
 		return false;
 	wish->target = argv[2];
 	/* The service looks it up with rights of its own; a name that this user cannot see stays.

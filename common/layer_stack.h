@@ -19,8 +19,8 @@
 struct layer_stack {
 	uint32_t count; /* 0: the workspace has no checkpoint */
 	uint32_t numbers[LIMIT_LAYERS];
-	/* A fork's template, which is below the empty layer 0. "": none. */
-	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	/* The tree of a fork's template, which is below the empty layer 0. "": none. */
+	char template[LIMIT_TEMPLATE_TREE_BYTES + 1];
 };
 
 /*
@@ -61,6 +61,30 @@ static inline bool is_managed_name(struct text name)
 	return true;
 }
 
+/* Between the name of a template and the number of its tree, from 2 on: "base~2" replaced "base".
+ */
+#define TEMPLATE_TREE_MARK '~'
+
+/**
+ * Whether @name may be that of a template's tree. A template that is replaced gets another tree,
+ * because forks go on with theirs.
+ */
+static inline bool is_template_tree(struct text name)
+{
+	const char *mark = name.len > 0 ? memchr(name.data, TEMPLATE_TREE_MARK, name.len) : NULL;
+	size_t before = mark ? (size_t)(mark - name.data) : name.len;
+
+	if (!is_managed_name((struct text){name.data, before}) ||
+		name.len > LIMIT_TEMPLATE_TREE_BYTES)
+		return false;
+	if (mark && (before + 1 == name.len || mark[1] == '0'))
+		return false;
+	for (size_t i = before + 1; i < name.len; i++)
+		if (name.data[i] < '0' || name.data[i] > '9')
+			return false;
+	return true;
+}
+
 /** Takes the highest layer away. A stack with only layer 0 is empty. */
 static inline void layer_stack_pop(struct layer_stack *stack)
 {
@@ -84,7 +108,7 @@ static inline void layer_stack_take_out(struct layer_stack *stack, uint32_t numb
 static inline bool layer_stack_is_valid(const struct layer_stack *stack)
 {
 	if (stack->template[0] &&
-		(stack->count == 0 || !is_managed_name(text_from(stack->template))))
+		(stack->count == 0 || !is_template_tree(text_from(stack->template))))
 		return false;
 	if (stack->count == 0)
 		return true;

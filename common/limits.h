@@ -178,7 +178,10 @@
 #define LIMIT_LAYERS_REMOVED         1024
 #define LIMIT_CHECKPOINT_LABEL_BYTES 80
 /* templates of managed workspaces, and copies of trees (worker/spawner/job/tree_copy.h) */
-#define LIMIT_TEMPLATE_NAME_BYTES 64   /* as a managed workspace's */
+#define LIMIT_TEMPLATE_NAME_BYTES 64     /* as a managed workspace's */
+#define LIMIT_TEMPLATE_TREES      999999 /* that a template is replaced by, one after the other */
+/* The name of the directory of a template's tree: is_template_tree(). */
+#define LIMIT_TEMPLATE_TREE_BYTES (LIMIT_TEMPLATE_NAME_BYTES + sizeof("~999999") - 1)
 #define LIMIT_TEMPLATES_MAX       1024 /* of a tenant */
 #define LIMIT_FORKS_AT_ONCE       256  /* made by one request */
 #define LIMIT_FORKS_A_TURN        4    /* made, or taken back, in one slice of the loop */

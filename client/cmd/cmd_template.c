@@ -45,6 +45,8 @@ static int run_freeze(const struct invocation *invocation)
 		return STATUS_NO_SERVICE;
 	params = json_object_new_object();
 	json_put(params, "template", json_object_new_string(invocation->argv[0]));
+	if (invocation->overwrite)
+		json_put(params, "replace", json_object_new_boolean(true));
 	return request_print(
 		session.cloister, "workspace.freeze", params, invocation->json, print_template);
 }
@@ -78,12 +80,17 @@ static int run_fork(const struct invocation *invocation)
 		session.cloister, "workspace.fork", params, invocation->json, print_forks);
 }
 
+static const struct option_row freeze_options[] = {
+	{"replace", NULL, 'O', "take the place of a template of this name; its forks go on"},
+	{0},
+};
+
 static const struct option_row fork_options[] = {
 	LABEL_OPTION, LEASE_OPTION, AT_END_OPTION, ENV_OPTION, SHOWN_OPTION, {0}};
 
 const struct command command_freeze = {
 	.help = {"freeze", "TEMPLATE", "Keep a managed workspace's files as a template for forks.",
-		"cloister --workspace demo freeze ready", NULL},
+		"cloister --workspace demo freeze ready", freeze_options},
 	.least = 1,
 	.most = 1,
 	.run = run_freeze,

@@ -400,6 +400,7 @@ void print_templates(struct json_object *result)
 	static const struct ctl_column columns[] = {
 		{"forks", "FORKS", CTL_NUMBER},
 		{"bytes", "SIZE", CTL_SIZE},
+		{"replaced", "REPLACED", CTL_YES_NO},
 		{"created", "CREATED", CTL_TEXT},
 		{"tenant", "TENANT", CTL_TEXT},
 		{"template", "TEMPLATE", CTL_TEXT},
@@ -430,8 +431,10 @@ void print_template(struct json_object *result)
 {
 	struct json_object *left_out = field(result, "left_out");
 
-	show("%s\n",
-		field(result, "removed") ? "The template is removed." : "The template is made.");
+	show("%s\n", field(result, "removed") ? "The template is removed."
+		     : json_object_get_boolean(field(result, "replaced"))
+			     ? "The template is replaced."
+			     : "The template is made.");
 	if (left_out)
 		print_left_out(left_out);
 }

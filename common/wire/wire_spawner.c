@@ -61,7 +61,7 @@ static void layers_fields(struct wire_codec *codec, struct layer_stack *layers)
 	layers->count = count <= LIMIT_LAYERS ? count : 0;
 	for (size_t i = 0; i < layers->count; i++)
 		wire_u32(codec, &layers->numbers[i]);
-	wire_chars(codec, layers->template, LIMIT_TEMPLATE_NAME_BYTES);
+	wire_chars(codec, layers->template, LIMIT_TEMPLATE_TREE_BYTES);
 	wire_refuse_if(codec, !layer_stack_is_valid(layers));
 }
 
@@ -142,12 +142,12 @@ static bool is_unfinished(struct text name)
 WIRE_CODEC(spawner_copy)
 {
 	wire_text(codec, &message->tenant, LIMIT_NAME_BYTES);
-	wire_text(codec, &message->template, LIMIT_TEMPLATE_NAME_BYTES);
+	wire_text(codec, &message->template, LIMIT_TEMPLATE_TREE_BYTES);
 	wire_text(codec, &message->target, LIMIT_NAME_BYTES);
 	wire_u64(codec, &message->max_bytes);
 	wire_u64(codec, &message->max_files);
 	wire_refuse_if(codec, !is_tenant_directory(message->tenant) ||
-				      !is_managed_name(message->template) ||
+				      !is_template_tree(message->template) ||
 				      !is_unfinished(message->target));
 }
 

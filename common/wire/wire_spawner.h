@@ -301,7 +301,7 @@ struct setup_failure {
 
 /* More than the longest struct spawner_open takes on the wire. */
 #define SPAWNER_OPEN_BYTES                                                                  \
-	(128 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES + LIMIT_SHOWN_AT_BYTES + \
+	(128 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_TREE_BYTES + LIMIT_SHOWN_AT_BYTES + \
 		LIMIT_LAYERS * sizeof(uint32_t))
 
 WIRE_MESSAGE(spawner_open);

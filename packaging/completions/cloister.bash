@@ -196,6 +196,7 @@ _cloister()
 	export | import) options+=(--timeout= --idle-timeout= --max-size= --max-files=) ;;
 	mcp) options+=(--tools= --text --env=) ;;
 	harness) options+=(--tools=) ;;
+	freeze) options+=(--replace) ;;
 	fork) options+=(--label= --lease= --at-end= --env= --shown-at=) ;;
 	workspace) options+=(--label= --lease= --at-end= --env= --shown-at= --clear= --state=) ;;
 	get) options+=(--timeout= --idle-timeout= --max-size= --max-files= --any-links) ;;

@@ -126,6 +126,7 @@ complete -c cloister -n '__cloister_command workspace; or __cloister_command for
 complete -c cloister -n '__cloister_command workspace; or __cloister_command fork' -l at-end -x -a 'close remove' -d 'At the end of the lease'
 complete -c cloister -n '__cloister_command workspace; or __cloister_command fork' -l env -x -d 'A variable of commands'
 complete -c cloister -n '__cloister_command workspace; or __cloister_command fork' -l shown-at -x -d 'Where commands see it'
+complete -c cloister -n '__cloister_command freeze' -l replace -d 'Take the place of a template of this name'
 complete -c cloister -n '__cloister_command workspace' -l clear -x -a 'labels lease env' -d 'Take away'
 complete -c cloister -n '__cloister_command workspace' -l state -x -a 'open closed' -d 'List only these'
 complete -c cloister -n '__cloister_command session; and __cloister_operands 0' -a 'start list read attach write wait end'

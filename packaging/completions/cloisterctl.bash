@@ -71,7 +71,7 @@ _cloisterctl()
 	esac
 	[[ $value ]] && return
 	if [[ $cur == -* ]]; then
-		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --format= --verbose --follow --agent-check --ignore-full --moved-to= --workspace= --expires= --name= --keys= --help --version)
+		_cloisterctl_offer < <(printf '%s\n' --socket= --tenant= --json --contains= --format= --verbose --follow --agent-check --ignore-full --moved-to= --workspace= --expires= --name= --keys= --replace --help --version)
 		return
 	fi
 	case $command in

@@ -49,6 +49,7 @@ complete -c cloisterctl -l format -x -a 'openmetrics prometheus' -d 'metrics: th
 complete -c cloisterctl -s v -l verbose -d 'selftest: print every probe'
 complete -c cloisterctl -s f -l follow -d 'denials: print new ones as they come'
 complete -c cloisterctl -l agent-check -d 'health: print a line for agent-check of HAProxy'
+complete -c cloisterctl -l replace -d 'template import: take the place of one of this name'
 complete -c cloisterctl -l moved-to -x -d 'drain: the host that clients are to go to'
 complete -c cloisterctl -l ignore-full -d 'health: used up slots are no fault'
 complete -c cloisterctl -l workspace -x -d 'key new: the only workspace that the key may use'

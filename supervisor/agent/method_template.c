@@ -25,13 +25,15 @@
 #include "supervisor/workspace/templates/templates.h"
 #include "supervisor/workspace/workspaces.h"
 
+#include <json-c/json.h>
+
 /* A template on its way. */
 struct freezing {
 	struct client_pending pending; /* first: it is freed as such */
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
 };
 
-static void on_frozen(void *context, enum tool_error error, const char *why)
+static void on_frozen(void *context, enum tool_error error, const char *why, bool replaced)
 {
 	struct freezing *freezing = context;
 	struct client_pending *pending = &freezing->pending;
@@ -40,12 +42,22 @@ static void on_frozen(void *context, enum tool_error error, const char *why)
 
 	if (error == TOOL_OK)
 		audit_frozen(pending->audit, pending->client ? &pending->client->peer : NULL,
-			workspace, freezing->template);
+			workspace, freezing->template, replaced);
 	if (pending_answer_begin(pending, error, why, &json)) {
 		json_text_put(&json, "template", freezing->template);
+		json_text_put_bool(&json, "replaced", replaced);
 		pending_answer_end(pending, &json);
 	}
 	pending_free(pending);
+}
+
+bool template_replace_param(struct json_object *params, bool *ret)
+{
+	struct json_object *member = NULL;
+
+	*ret = json_object_object_get_ex(params, "replace", &member) &&
+	       json_object_get_boolean(member);
+	return !member || json_object_is_type(member, json_type_boolean);
 }
 
 void method_workspace_freeze(struct client *client, struct jsonrpc_request *request)
@@ -55,10 +67,15 @@ void method_workspace_freeze(struct client *client, struct jsonrpc_request *requ
 	struct freezing *freezing;
 	struct text template;
 	enum tool_error error;
+	bool replace;
 
 	if (!client_string_param(request->params, "template", &template) || !template.data) {
 		answer_refused(client, request->id_text, TOOL_INVALID_ARGUMENTS,
 			"template must be the name that the template gets");
+		return;
+	}
+	if (!template_replace_param(request->params, &replace)) {
+		answer_refused(client, request->id_text, TOOL_INVALID_ARGUMENTS, REPLACE_IS);
 		return;
 	}
 	workspace = checkpoint_workspace(client, request, "workspace.freeze");
@@ -68,7 +85,8 @@ void method_workspace_freeze(struct client *client, struct jsonrpc_request *requ
 	error = freezing ? checkpoint_refusal(client, workspace, &refusal)
 			 : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
 	if (error == TOOL_OK)
-		error = workspace_freeze(workspace, template, on_frozen, freezing, &refusal);
+		error = workspace_freeze(
+			workspace, template, replace, on_frozen, freezing, &refusal);
 	if (error != TOOL_OK) {
 		checkpoint_refuse(client, request, "workspace.freeze",
 			text_from(workspace_name(workspace)), &refusal);
@@ -243,6 +261,7 @@ static void put_template(void *context, const struct template_info *info)
 	json_text_object_begin(json);
 	json_text_put(json, "template", info->name);
 	json_text_put_uint64(json, "forks", info->forks);
+	json_text_put_bool(json, "replaced", info->replaced);
 	json_text_put_known(json, "bytes", info->bytes);
 	json_text_object_end(json);
 }

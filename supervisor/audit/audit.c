@@ -496,13 +496,15 @@ void audit_checkpoint(struct audit *audit, const char *event, const struct peer_
 }
 
 void audit_frozen(struct audit *audit, const struct peer_credentials *peer,
-	const struct workspace *workspace, const char *template)
+	const struct workspace *workspace, const char *template, bool replaced)
 {
 	struct json_text json;
 
 	if (!begin_by(audit, &json, "workspace.frozen", peer, workspace))
 		return;
 	json_text_put(&json, "template", template);
+	if (replaced)
+		json_text_put_bool(&json, "replaced", true);
 	end_audit_line(audit, &json);
 }
 

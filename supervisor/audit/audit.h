@@ -139,9 +139,9 @@ void audit_session_used(struct audit *audit, const struct peer_credentials *peer
 void audit_checkpoint(struct audit *audit, const char *event, const struct peer_credentials *peer,
 	const struct workspace *workspace, uint32_t number);
 
-/** Records that a client made the template @template of @workspace. */
+/** Records that a client made the template @template of @workspace, and @replaced another. */
 void audit_frozen(struct audit *audit, const struct peer_credentials *peer,
-	const struct workspace *workspace, const char *template);
+	const struct workspace *workspace, const char *template, bool replaced);
 
 /** Records that a client made @forking's workspaces. */
 void audit_forked(

@@ -84,7 +84,7 @@ int spawner_link_copy(struct spawner_link *link, uint8_t type, const struct spaw
 		[SPAWNER_IMPORT] = 1,
 		[SPAWNER_UNPACK] = SPAWNER_UNPACK_FDS};
 	struct channel_frame frame = {.type = type};
-	uint8_t payload[64 + 2 * LIMIT_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES];
+	uint8_t payload[64 + 2 * LIMIT_NAME_BYTES + LIMIT_TEMPLATE_TREE_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	int r;
 
@@ -100,7 +100,7 @@ int spawner_link_load(struct spawner_link *link, const char *tenant, const char 
 	const struct pending_cell who = {.copied = loaded, .context = context};
 	const struct spawner_look_up request = {
 		.below = true, .tenant = text_from(tenant), .path = text_from(name)};
-	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_NAME_BYTES];
+	uint8_t payload[64 + LIMIT_CONFIG_NAME_BYTES + LIMIT_TEMPLATE_TREE_BYTES];
 	struct wire_writer writer = wire_writer(payload, sizeof(payload));
 	struct channel_frame frame = {.type = SPAWNER_LOAD};
 

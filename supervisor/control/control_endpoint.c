@@ -66,7 +66,7 @@ static const struct endpoint_method methods[] = {
 	{"events", control_events, {NULL}, .role = CONTROL_ROLE_OBSERVER},
 	{"kill", control_kill, {"call", "session", "workspace", "tenant"},
 		.role = CONTROL_ROLE_ADMIN},
-	{"template.import", control_template_import, {"template", "path", "tenant"},
+	{"template.import", control_template_import, {"template", "path", "tenant", "replace"},
 		.role = CONTROL_ROLE_ADMIN},
 	{"template.remove", control_template_remove, {"template", "tenant"},
 		.role = CONTROL_ROLE_ADMIN},

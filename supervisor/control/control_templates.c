@@ -37,6 +37,7 @@ static void put_template(void *context, const struct template_info *info)
 	json_text_put(json, "template", info->name);
 	json_text_put(json, "created", rfc3339_seconds(info->made_ms, made));
 	json_text_put_uint64(json, "forks", info->forks);
+	json_text_put_bool(json, "replaced", info->replaced);
 	json_text_put_known(json, "bytes", info->bytes);
 	json_text_object_end(json);
 }
@@ -156,7 +157,7 @@ static void put_left_out(struct json_text *json, const struct unpack_report *rep
 }
 
 static void on_imported(
-	void *context, enum tool_error error, const char *why, const struct unpack_report *left_out)
+	void *context, enum tool_error error, const char *why, const struct template_made *made)
 {
 	struct importing *importing = context;
 	struct client_pending *pending = &importing->pending;
@@ -164,15 +165,19 @@ static void on_imported(
 	struct json_text json;
 
 	audit_act(pending->audit, client ? &client->peer : NULL, "template.import",
-		text_from(importing->template), error == TOOL_OK ? "done" : tool_error_name(error));
+		text_from(importing->template),
+		error != TOOL_OK ? tool_error_name(error)
+		: made->replaced ? "replaced"
+				 : "done");
 	if (client && error != TOOL_OK) {
 		answer_refused(client, pending->id_text, error, why);
 	} else if (client && pending->id_text) {
 		client_answer_begin(client, &json, pending->id_text);
 		json_text_put(&json, "tenant", importing->tenant->name);
 		json_text_put(&json, "template", importing->template);
-		if (left_out)
-			put_left_out(&json, left_out);
+		json_text_put_bool(&json, "replaced", made->replaced);
+		if (made->left_out)
+			put_left_out(&json, made->left_out);
 		client_answer_end(client, &json);
 	}
 	tenant_release(importing->tenant);
@@ -186,6 +191,7 @@ void control_template_import(struct client *client, struct jsonrpc_request *requ
 	struct tenant *tenant;
 	struct text name, path;
 	enum tool_error error;
+	bool replace;
 
 	if (retires(client, request))
 		return;
@@ -196,12 +202,16 @@ void control_template_import(struct client *client, struct jsonrpc_request *requ
 			"directory, an archive or an image layout");
 		return;
 	}
+	if (!template_replace_param(request->params, &replace)) {
+		control_refuse(client, request, TOOL_INVALID_ARGUMENTS, REPLACE_IS);
+		return;
+	}
 	tenant = read_owner(client, request);
 	if (!tenant)
 		return;
 	importing = calloc(1, sizeof(*importing));
 	error = importing ? template_import(client->service->workspaces, tenant, name, path,
-				    on_imported, importing, &refusal)
+				    replace, on_imported, importing, &refusal)
 			  : refusal_set(&refusal, TOOL_BUSY, "Out of memory");
 	if (error != TOOL_OK) {
 		audit_act(client->service->audit, &client->peer, "template.import", name,

@@ -268,6 +268,7 @@ static void on_gone(void *context)
 	struct service *service = &new_daemon->daemon->service;
 
 	elsewhere_clear(new_daemon->elsewhere);
+	workspaces_set_elsewhere(service->workspaces, NULL);
 	set_commands(new_daemon, 0);
 	service->old_daemon.copies = 0;
 	service->old_daemon.pid = 0;

@@ -79,10 +79,11 @@ static void fork_next(struct selftest_forks *forks)
 		end_selftest_fork(forks, error, refusal_text(&refusal));
 }
 
-static void on_frozen(void *context, enum tool_error error, const char *why)
+static void on_frozen(void *context, enum tool_error error, const char *why, bool replaced)
 {
 	struct selftest_forks *forks = context;
 
+	(void)replaced;
 	if (error == TOOL_OK)
 		fork_next(forks);
 	else
@@ -93,7 +94,7 @@ static void freeze_canary(struct selftest_forks *forks)
 {
 	_cleanup_(refusal_done) struct refusal refusal = {0};
 	enum tool_error error = workspace_freeze(
-		forks->canary, TEXT_LITERAL(SELFTEST_TEMPLATE), on_frozen, forks, &refusal);
+		forks->canary, TEXT_LITERAL(SELFTEST_TEMPLATE), false, on_frozen, forks, &refusal);
 
 	if (error != TOOL_OK)
 		end_selftest_fork(forks, error, refusal_text(&refusal));

@@ -29,8 +29,9 @@ static void remove_template(struct workspaces *all, struct tenant *tenant)
 }
 
 static void on_imported(
-	void *context, enum tool_error error, const char *why, const struct unpack_report *left_out)
+	void *context, enum tool_error error, const char *why, const struct template_made *made)
 {
+	const struct unpack_report *left_out = error == TOOL_OK ? made->left_out : NULL;
 	_cleanup_free_ struct selftest_import *import = context;
 	char answer[SELFTEST_ANSWER_BYTES];
 
@@ -62,8 +63,8 @@ void selftest_import(struct workspaces *all, struct tenant *tenant, const struct
 		*import = (struct selftest_import){all, tenant, imported, context};
 		/* One that a death has left. */
 		remove_template(all, tenant);
-		error = template_import(
-			all, tenant, TEMPLATE, text_from(path), on_imported, import, &refusal);
+		error = template_import(all, tenant, TEMPLATE, text_from(path), false, on_imported,
+			import, &refusal);
 	}
 	if (error == TOOL_OK) {
 		TAKE_PTR(import);

@@ -71,12 +71,12 @@ struct workspace {
 	struct sched_queues queues;
 	struct timer idle;
 	TAILQ_ENTRY(workspace) idle_link; /* if it is_idle: its cell is open for no call */
-	bool starves;
 	bool is_idle, leaves;                /* leaves: its idle cell is to end for others */
+	bool starves;                        /* commands wait for tasks */
+	enum cell_status descriptors_status; /* of its cell, when descriptors were counted */
 	uint64_t descriptors;                /* that it is counted with: workspace_room.h */
-	enum cell_status descriptors_status; /* of its cell, when these were counted */
 	uint64_t tasks; /* that it holds while commands run: workspace_tasks.h */
-	TAILQ_ENTRY(workspace) starving_link; /* if it starves: commands wait for tasks */
+	TAILQ_ENTRY(workspace) starving_link; /* if it starves */
 	int64_t last_used;                    /* as clock_now() */
 	int64_t made_ms; /* birth of its directory, since the epoch; 0: not known */
 	struct cell_look look;

@@ -511,8 +511,11 @@ void workspaces_forget_removed(
 		.name = name,
 		.dropped = tell_dropped,
 		.context = workspaces};
+	char tree[LIMIT_TEMPLATE_TREE_BYTES + 1];
 
+	layers_template(&place, tree);
 	(void)layers_remove(&place);
+	template_let_go(workspaces, tenant, tree);
 	managed_forget_root(workspaces->managed_fd, tenant, name);
 	(void)properties_forget(workspaces->managed_fd, tenant, name);
 	leases_forget(workspaces->leases, tenant, name);

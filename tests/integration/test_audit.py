@@ -94,6 +94,16 @@ def test_mcp_calls_are_recorded_like_native_ones(audited):
         assert [line["tool"] for line in audited.events(event)] == ["write_file", "run_command"]
 
 
+def test_a_replaced_template(audited, area):
+    source = area.new_directory("source")
+    with audited.daemon.control() as control:
+        for _ in range(2):
+            audited.client.call("workspace.freeze", {"template": "t", "replace": True})
+            control.call("template.import", {"template": "u", "path": str(source), "replace": True})
+    assert [line.get("replaced") for line in audited.events("workspace.frozen")] == [None, True]
+    assert [line["outcome"] for line in audited.events("admin.act") if line["act"] == "template.import"] == ["done", "replaced"]
+
+
 def test_the_self_tests_calls_are_cloisterds_own(audited):
     with audited.daemon.control() as control:
         assert control.call("selftest", timeout=300)["result"] == "passed"

@@ -85,7 +85,7 @@ def test_forks_have_the_templates_files(own_daemon):
     client = opened(own_daemon, "w")
     client.run(MAKE)
     before = tree(client)
-    assert freeze(client, "ready") == {"workspace": "w", "template": "ready"}
+    assert freeze(client, "ready") == {"workspace": "w", "template": "ready", "replaced": False}
     assert tree(client) == before  # the workspace goes on, and has no checkpoint
     assert client.call("workspace.checkpoints", {})["checkpoints"] == []
     names = fork(client, "ready", 3)
@@ -244,6 +244,88 @@ def test_refusals(own_daemon):
     assert "session.end" in refused(client, "workspace.freeze", {"template": "u"}, "BUSY")
 
 
+def replace(client, template):
+    return client.call("workspace.freeze", {"template": template, "replace": True})
+
+
+def content(daemon, name):
+    with opened(daemon, name) as one:
+        found = one.run("cat f")["stdout"]
+        one.call("workspace.close")
+    return found
+
+
+def test_a_template_is_replaced_while_forks_go_on(area, start_daemon, way):
+    daemon = start_one(start_daemon, area, way)
+    client = opened(daemon, "w")
+    client.run("echo one > f")
+    freeze(client, "t")
+    old, = fork(client, "t")
+    running = opened(daemon, old)
+    assert running.run("cat f")["stdout"] == "one\n"
+    client.run("echo two > f")
+    assert '"replace": true' in refused(client, "workspace.freeze", {"template": "t"}, "FORBIDDEN")
+    refused(client, "workspace.freeze", {"template": "t", "replace": 1}, -32602)
+    assert replace(client, "t") == {"workspace": "w", "template": "t", "replaced": True}
+    new, = fork(client, "t")
+    assert running.run("cat f")["stdout"] == "one\n" and content(daemon, new) == "two\n"
+    running.close()
+    rows = [(row["template"], row["forks"], row["replaced"]) for row in client.call("template.list", {})["templates"]]
+    assert rows == ([("t", 0, False)] if copied() else [("t", 1, True), ("t", 1, False)])
+    state = daemon.state
+    client.close()
+    assert daemon.stop() == 0
+    daemon = start_one(start_daemon, area, way, state=state)
+    assert (content(daemon, old), content(daemon, new)) == ("one\n", "two\n")
+    client = daemon.connect()
+    if not copied():
+        with opened(daemon, old) as one:
+            assert [(row["checkpoint"], row["label"]) for row in one.call("workspace.checkpoints", {})["checkpoints"]] == [(1, "t")]
+            one.call("workspace.close")
+        refused(client, "template.remove", {"template": "t"}, "BUSY")
+    client.call("workspace.remove", {"workspace": old})
+    assert [row["replaced"] for row in client.call("template.list", {})["templates"]] == [False]
+    assert content(daemon, new) == "two\n"
+    client.call("workspace.remove", {"workspace": new})
+    client.call("template.remove", {"template": "t"})
+    assert client.call("template.list", {})["templates"] == []
+    assert procfs.eventually(lambda: not in_state(daemon, "t", "t~*", ".unfinished-*", ".size-*"))
+
+
+def test_replaced_templates_count(start_daemon, area):
+    expected["way"] = BY
+    lines = ["[cloister]", *["mode = system"] * SYSTEM, f"admin_group = {area.account.gid}", "[tenant one]",
+             f"users = {area.account.name}", "managed = yes", "templates = 1", ""]
+    daemon = start_daemon(config="\n".join(lines), system=SYSTEM)
+    client = opened(daemon, "w")
+    for _ in range(3):  # nobody uses the old one
+        assert replace(client, "t")["template"] == "t"
+    name, = fork(client, "t")
+    if not copied():
+        assert "1 templates" in refused(client, "workspace.freeze", {"template": "t", "replace": True}, "QUOTA_EXCEEDED")
+        client.call("workspace.remove", {"workspace": name})
+    replace(client, "t")
+    assert 'cloister_tenant_templates{tenant="one"} 1\n' in daemon.control().call("metrics")["text"]
+
+
+def test_a_death_leaves_no_replaced_template(start_daemon, area):
+    """cloisterd drops one that nobody uses when it starts again."""
+    expected["way"] = BY
+    daemon = start_one(start_daemon, area, BY)
+    client = opened(daemon, "w")
+    freeze(client, "t")
+    state = daemon.state
+    kill_all(daemon)
+    with acting_as(os.getuid()):
+        tree, = (path for path in (state / "templates").rglob("t") if path.is_dir())
+        owner = tree.stat()
+        (tree.parent / "t~2").mkdir(mode=0o700)
+        os.chown(tree.parent / "t~2", owner.st_uid, owner.st_gid)
+    daemon = start_one(start_daemon, area, BY, state=state)
+    assert procfs.eventually(lambda: not in_state(daemon, "t", ".unfinished-*"))
+    assert templates(daemon) == {"t": 0} and in_state(daemon, "t~2")
+
+
 def test_calls_in_flight_are_waited_for(own_daemon):
     client = opened(own_daemon, "w")
     running = client.begin("run_command", {"command": "touch begun; sleep 1; echo done > f"})
@@ -380,12 +462,34 @@ def test_the_command(own_daemon):
     word = ["cloister", "--socket", str(own_daemon.socket)]
     said = own_daemon.area.run(*word, "--workspace", "w", "freeze", "ready")
     assert (said.returncode, said.stdout) == (0, b"ready\n"), said
+    said = own_daemon.area.run(*word, "--workspace", "w", "freeze", "ready")
+    assert said.returncode == 3 and b"of this name" in said.stderr, said
+    assert own_daemon.area.run(*word, "--workspace", "w", "freeze", "--replace", "ready").stdout == b"ready\n"
     said = own_daemon.area.run(*word, "fork", "ready", "2")
     assert (said.returncode, said.stdout) == (0, b"ready-1\nready-2\n"), said
     assert b"not '0'" in own_daemon.area.run(*word, "fork", "ready", "0").stderr
     assert json.loads(own_daemon.area.run(*word, "--json", "fork", "ready").stdout)["workspaces"] == ["ready-3"]
     assert b"ready" in own_daemon.ctl("templates").stdout
     assert own_daemon.ctl("template").returncode == own_daemon.ctl("template", "list").returncode == 2
+
+
+def test_import_replaces(own_daemon, area):
+    source = area.new_directory("source")
+    with acting_as(os.getuid()):
+        (source / "f").write_text("one\n")
+        os.chmod(source, 0o755)
+    words = ["template", "import", "base", str(source)]
+    assert own_daemon.ctl(*words).stdout == b"The template is made.\n"
+    client = own_daemon.connect()
+    old, = fork(client, "base")
+    with acting_as(os.getuid()):
+        (source / "f").write_text("two\n")
+    assert b"of this name" in own_daemon.ctl(*words).stderr
+    said = own_daemon.ctl(*words, "--replace")
+    assert said.stdout == b"The template is replaced.\n", said
+    new, = fork(client, "base")
+    assert (content(own_daemon, old), content(own_daemon, new)) == ("one\n", "two\n")
+    assert own_daemon.ctl("template", "remove", "base", "--replace").returncode == 2
 
 
 def test_import_of_a_directory(own_daemon, area):

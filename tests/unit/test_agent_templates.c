@@ -59,7 +59,8 @@ static bool is_there(void **state, const char *path)
 #define FORK(params)   REQUEST("1", "workspace.fork", params)
 #define REFUSED(name)  ERROR("1", "-32000", NAMED(name))
 #define WRONG(message) ERROR("1", "-32602", "\"message\":\"" message "\"")
-#define FROZEN(name)   RESULT("1", "{\"workspace\":\"w\",\"template\":\"" name "\"}")
+#define FROZEN(name) \
+	RESULT("1", "{\"workspace\":\"w\",\"template\":\"" name "\",\"replaced\":false}")
 #define FORKED(by, names) \
 	RESULT("1", "{\"template\":\"t\",\"forked_by\":\"" by "\",\"workspaces\":[" names "]}")
 

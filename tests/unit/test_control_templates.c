@@ -76,9 +76,9 @@ FIXTURE(set_up, tear_down)
 #define REMOVE(params)     REQUEST("1", "template.remove", params)
 #define IMPORT(params)     REQUEST("1", "template.import", params)
 #define MAKE(name, path)   IMPORT("{\"template\":\"" name "\",\"path\":\"" path "\",\"tenant\":\"one\"}")
-#define MADE(name, rest)   RESULT("1", "{\"tenant\":\"one\",\"template\":\"" name "\"" rest "}")
+#define MADE(name, rest)   RESULT("1", "{\"tenant\":\"one\",\"template\":\"" name "\",\"replaced\":false" rest "}")
 #define LISTED(rows)       RESULT("1", "{\"templates\":[" rows "]}")
-#define ROW(tenant, name)  "{\"tenant\":\"" tenant "\",\"template\":\"" name "\",\"created\":*,\"forks\":0,\"bytes\":null}"
+#define ROW(tenant, name)  "{\"tenant\":\"" tenant "\",\"template\":\"" name "\",\"created\":*,\"forks\":0,\"replaced\":false,\"bytes\":null}"
 #define WRONG(words)       ERROR("1", "-32602", "\"message\":\"" words "\"")
 #define REFUSED(code, words) \
 	ERROR("1", "-32000", "\"message\":\"" words "\",\"data\":{\"code\":\"" code "\"*}")
@@ -346,6 +346,8 @@ TEST(test_what_is_wrong)
 		{MAKE("a/b", "/x"), WRONG("template must be a name of*")},
 		{MAKE("t", "@/root/tree"), MADE("t", "")},
 		{MAKE("t", "@/root/tree"), REFUSED("FORBIDDEN", "There is a template of this*")},
+		{IMPORT("{\"template\":\"t\",\"path\":\"/x\",\"tenant\":\"one\",\"replace\":1}"),
+			WRONG("replace must be true or false")},
 		{MAKE("u", "@/root/tree"), MADE("u", "")},
 		{MAKE("v", "@/root/tree"), MADE("v", "")},
 		{MAKE("w", "@/root/tree"), REFUSED("QUOTA_EXCEEDED", "The tenant has 3*")},

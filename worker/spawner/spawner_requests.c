@@ -511,7 +511,7 @@ static void load_template(struct spawner *spawner, const struct channel_frame *f
 	struct named wanted;
 
 	read_told(frame, &wanted);
-	if (!is_managed_name(text_from(wanted.path)) || !*wanted.tenant ||
+	if (!is_template_tree(text_from(wanted.path)) || !*wanted.tenant ||
 		strchr(wanted.tenant, '/') ||
 		(wanted.tenant[0] == '.' && strcmp(wanted.tenant, SELFTEST_TENANT) != 0))
 		spawner_die("request", EBADMSG);

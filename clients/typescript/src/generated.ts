@@ -951,6 +951,8 @@ export interface Discarded {
 export interface Frozen {
 	workspace: string;
 	template: string;
+	/** Whether there was one of its name. */
+	replaced: boolean;
 }
 
 /** Workspaces that were made of a template. */
@@ -969,6 +971,8 @@ export interface Template {
 	template: string;
 	/** Workspaces that show it below their own files. */
 	forks: number;
+	/** Whether a newer one of its name is forked now; its own forks go on. */
+	replaced: boolean;
 	/** The disk that it takes; null if it was not measured. */
 	bytes: number | null;
 }
@@ -1451,8 +1455,9 @@ export abstract class Methods {
 	/**
 	 * Keeps a managed workspace's files as a template. Waits for calls in flight; calls wait while it copies.
 	 * @param params.template The name that it gets.
+	 * @param params.replace Take the place of a template of this name; its forks go on; default false.
 	 */
-	async workspaceFreeze(params: { template: string; workspace?: string | undefined }): Promise<Frozen> {
+	async workspaceFreeze(params: { template: string; workspace?: string | undefined; replace?: boolean | undefined }): Promise<Frozen> {
 		return (await this.native("workspace.freeze", params)) as Frozen;
 	}
 

@@ -27,7 +27,7 @@ struct known {
 	uint32_t at; /* 0: none takes changes */
 	size_t n;
 	struct layer layers[2 * LIMIT_LAYERS];
-	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	char template[LIMIT_TEMPLATE_TREE_BYTES + 1];
 };
 
 /* Directories. */
@@ -531,7 +531,7 @@ int layers_may_fork(const struct layers_place *place)
 	return tenant < 0 ? tenant : each_name(tenant, count_dropped, &left);
 }
 
-int layers_fork(const struct layers_place *place, const char *template)
+int layers_fork(const struct layers_place *place, const char *tree)
 {
 	static const struct layer first = {1, 0};
 	char from[NAME_MAX + 1], name[NAME_MAX + 1];
@@ -542,12 +542,32 @@ int layers_fork(const struct layers_place *place, const char *template)
 	layers = r < 0 ? r : open_layers(place, true);
 	if (layers < 0)
 		return layers;
-	snprintf(from, sizeof(from), LAYERS_FROM "%s", template);
+	snprintf(from, sizeof(from), LAYERS_FROM "%s", tree);
 	layer_name_put(&first, name);
 	if (mkdirat(layers, from, MODE) < 0 || mkdirat(layers, name, MODE) < 0)
 		return -errno;
 	layer_name_put_at(first.number, name);
 	return mkdirat(layers, name, MODE) < 0 ? -errno : 0;
+}
+
+static int find_template_of(void *context, int layers, const char *name)
+{
+	const struct layer_name read = layer_name_read(name);
+
+	(void)layers;
+	if (read.kind != LAYER_NAME_FROM)
+		return 0;
+	snprintf(context, LIMIT_TEMPLATE_TREE_BYTES + 1, "%s", read.template);
+	return 1;
+}
+
+void layers_template(const struct layers_place *place, char ret[LIMIT_TEMPLATE_TREE_BYTES + 1])
+{
+	_cleanup_close_ int layers = open_layers(place, false);
+
+	ret[0] = '\0';
+	if (layers >= 0)
+		(void)each_name(layers, find_template_of, ret);
 }
 
 int layers_remove(const struct layers_place *place)
@@ -590,8 +610,12 @@ static int list(void *context, int layers, const char *name)
 		if (listing->stack->numbers[i] != read.number || (is_template && label->known))
 			continue;
 		label->known = true;
-		snprintf(label->name, sizeof(label->name), "%s",
-			is_template ? read.template : read.label);
+		if (is_template)
+			snprintf(label->name, sizeof(label->name), "%.*s",
+				(int)(strchrnul(read.template, TEMPLATE_TREE_MARK) - read.template),
+				read.template);
+		else
+			snprintf(label->name, sizeof(label->name), "%s", read.label);
 		if (fstatat(layers, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0)
 			label->made_ms = (int64_t)stat_buf.st_mtim.tv_sec * 1000 +
 					 stat_buf.st_mtim.tv_nsec / 1000000;

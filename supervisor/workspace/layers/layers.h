@@ -80,12 +80,15 @@ void layers_tidy(const struct layers_place *place, const struct layer_stack *sta
 /** Whether a workspace that has no layers may get some. Returns 0, -EBUSY or another -errno. */
 int layers_may_fork(const struct layers_place *place);
 
+/** Stores the tree of the template that the workspace is a fork of; "": of none. */
+void layers_template(const struct layers_place *place, char ret[LIMIT_TEMPLATE_TREE_BYTES + 1]);
+
 /**
- * Makes the layers of a fork of @template before its directory exists: layer 1, above an empty
- * layer 0, which is the checkpoint 1. The caller has asked layers_may_fork(). Returns 0 or -errno,
- * as layers_make().
+ * Makes the layers of a fork of a template's @tree before its directory exists: layer 1, above an
+ * empty layer 0, which is the checkpoint 1. The caller has asked layers_may_fork(). Returns 0 or
+ * -errno, as layers_make().
  */
-int layers_fork(const struct layers_place *place, const char *template);
+int layers_fork(const struct layers_place *place, const char *tree);
 
 /** Drops all layers of a workspace that was removed. Returns 0 or -errno. */
 int layers_remove(const struct layers_place *place);

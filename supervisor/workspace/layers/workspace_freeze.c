@@ -21,6 +21,7 @@ struct workspace_freeze {
 	struct workspace *workspace;
 	struct tenant *tenant; /* held: a reload gives the workspace another */
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	bool replace; /* a template of the name */
 	struct unfinished target;
 	bool copying;   /* otherwise it waits for calls in flight, or for a cell */
 	uint64_t asked; /* its number with the spawner */
@@ -48,14 +49,20 @@ bool workspace_is_copied(const struct workspace *workspace)
 	return workspace->freeze && workspace->freeze->copying;
 }
 
-static void finish_freeze(struct workspace *workspace, enum tool_error error, const char *why)
+static void tell_frozen(
+	struct workspace *workspace, enum tool_error error, const char *why, bool replaced)
 {
 	workspace_frozen frozen = workspace->freeze->frozen;
 	void *context = workspace->freeze->context;
 
 	workspace_freeze_free(workspace);
 	cell_settle(workspace->cell);
-	frozen(context, error, why);
+	frozen(context, error, why, replaced);
+}
+
+static void finish_freeze(struct workspace *workspace, enum tool_error error, const char *why)
+{
+	tell_frozen(workspace, error, why, false);
 }
 
 static void on_copied(void *context, int error, struct text step)
@@ -69,16 +76,15 @@ static void on_copied(void *context, int error, struct text step)
 		copy_failed(error, step, &refusal);
 	} else {
 		error = template_name(workspace->all, freeze->tenant, &freeze->target,
-			freeze->template, &refusal);
+			freeze->template, freeze->replace, &refusal);
 	}
 	if (error < 0) {
 		unfinished_drop(workspace->all, freeze->tenant, true, &freeze->target);
 		finish_freeze(workspace, refusal.error, refusal_text(&refusal));
 		return;
 	}
-	freeze->tenant->usage->templates++;
 	freeze->tenant->usage->freezes++;
-	finish_freeze(workspace, TOOL_OK, NULL);
+	tell_frozen(workspace, TOOL_OK, NULL, error > 0);
 }
 
 static int copy_frozen(struct workspace *workspace)
@@ -142,8 +148,8 @@ void workspace_freeze_give_up(struct workspace *workspace)
 		finish_freeze(workspace, TOOL_BUSY, WORKSPACE_SETTLES);
 }
 
-static enum tool_error check_freeze(
-	const struct workspace *workspace, struct text name, struct refusal *ret_refusal)
+static enum tool_error check_freeze(const struct workspace *workspace, struct text name,
+	bool replace, struct refusal *ret_refusal)
 {
 	enum tool_error error;
 
@@ -159,14 +165,14 @@ static enum tool_error check_freeze(
 		return refusal_set(ret_refusal, TOOL_BUSY,
 			"A checkpoint, rollback or freeze of the workspace is under way: wait for "
 			"its answer");
-	error = template_check_new(workspace->all, workspace->tenant, name, ret_refusal);
+	error = template_check_new(workspace->all, workspace->tenant, name, replace, ret_refusal);
 	return error == TOOL_OK ? copy_check_room(workspace->tenant, ret_refusal) : error;
 }
 
-enum tool_error workspace_freeze(struct workspace *workspace, struct text name,
+enum tool_error workspace_freeze(struct workspace *workspace, struct text name, bool replace,
 	workspace_frozen frozen, void *context, struct refusal *ret_refusal)
 {
-	enum tool_error error = check_freeze(workspace, name, ret_refusal);
+	enum tool_error error = check_freeze(workspace, name, replace, ret_refusal);
 	struct workspace_freeze *freeze;
 
 	if (error != TOOL_OK)
@@ -176,6 +182,7 @@ enum tool_error workspace_freeze(struct workspace *workspace, struct text name,
 		return refusal_set(ret_refusal, TOOL_BUSY, "Out of memory");
 	*freeze = (struct workspace_freeze){.workspace = workspace,
 		.tenant = tenant_hold(workspace->tenant),
+		.replace = replace,
 		.frozen = frozen,
 		.context = context};
 	memcpy(freeze->template, name.data, name.len);

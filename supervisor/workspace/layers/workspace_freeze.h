@@ -16,14 +16,15 @@
 struct workspace;
 struct workspace_freeze;
 
-/* The end. @why is borrowed and may be NULL. */
-typedef void (*workspace_frozen)(void *context, enum tool_error error, const char *why);
+/* The end. @why is borrowed and may be NULL. @replaced: there was a template of the name. */
+typedef void (*workspace_frozen)(
+	void *context, enum tool_error error, const char *why, bool replaced);
 
 /**
- * Begins to make the template @name. Returns TOOL_OK, and @frozen is called later; or a code with
- * @ret_refusal filled in. The caller holds the workspace until then.
+ * Begins to make the template @name, which may @replace another. Returns TOOL_OK, and @frozen is
+ * called later; or a code with @ret_refusal filled in. The caller holds the workspace until then.
  */
-enum tool_error workspace_freeze(struct workspace *workspace, struct text name,
+enum tool_error workspace_freeze(struct workspace *workspace, struct text name, bool replace,
 	workspace_frozen frozen, void *context, struct refusal *ret_refusal);
 
 /** Whether its files are being copied. */

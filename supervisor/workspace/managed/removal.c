@@ -7,6 +7,7 @@
 #include "supervisor/workspace/managed/managed.h"
 #include "supervisor/workspace/managed/tenant_walk.h"
 #include "supervisor/workspace/templates/forks.h"
+#include "supervisor/workspace/templates/templates.h"
 #include "supervisor/workspace/workspace_state.h"
 #include "supervisor/workspace/workspaces.h"
 
@@ -52,10 +53,18 @@ static void list_tenant(void *context, const struct tenant *tenant, DIR **ret)
 	(void)managed_list(removal->workspaces->managed_fd, tenant, ret);
 }
 
+/* All forks whose removal was not finished are gone. */
+static void end_of_tenant(void *context, struct tenant *tenant)
+{
+	const struct removal *removal = context;
+
+	templates_measure(removal->workspaces, tenant);
+}
+
 struct removal *removal_new(struct workspaces *workspaces, const struct config *config)
 {
 	static const struct tenant_walk_owner owner = {
-		list_tenant, managed_left_next, finish_removal};
+		list_tenant, managed_left_next, finish_removal, end_of_tenant};
 	struct removal *removal = calloc(1, sizeof(*removal));
 
 	if (!removal)

@@ -52,8 +52,11 @@ static void walk_tenants(void *context)
 			owner->found(
 				walk->context, look->tenant, look->directory, name, look->again);
 	} while (name && !loop_share_is_used_up());
-	if (!name && left > 0)
+	if (!name && left > 0) {
+		if (owner->ended)
+			owner->ended(walk->context, look->tenant);
 		end_tenant_look(walk);
+	}
 	walk_tenants_soon(walk);
 }
 

@@ -22,6 +22,8 @@ struct tenant_walk_owner {
 	/* It has the name @found, which is valid until the next one. */
 	void (*found)(void *context, struct tenant *tenant, DIR *directory, const char *found,
 		bool again);
+	/* All of its names were found. NULL: nothing to do. */
+	void (*ended)(void *context, struct tenant *tenant);
 };
 
 struct tenant_walk {

@@ -40,14 +40,14 @@ uint32_t forking_count(const struct forking *forking)
 	return forking->count;
 }
 
-bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const char *template)
+bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const char *tree)
 {
 	const struct forking *forking;
 
 	LIST_FOREACH (forking, &all->forking, entry)
 		if ((forking->copies || forking->making) &&
 			strcmp(forking->tenant->name, tenant->name) == 0 &&
-			strcmp(forking->template, template) == 0)
+			strcmp(forking->tree, tree) == 0)
 			return true;
 	return false;
 }

@@ -34,5 +34,5 @@ const char *forking_why_copied(const struct forking *forking);
  */
 bool forks_make(const struct workspaces *all, const struct tenant *tenant, const char *name);
 
-/** Whether unfinished forks of the template exist. */
-bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const char *template);
+/** Whether unfinished forks of the template's @tree exist. */
+bool forks_copy(const struct workspaces *all, const struct tenant *tenant, const char *tree);

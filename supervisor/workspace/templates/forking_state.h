@@ -18,6 +18,7 @@ struct forking {
 	struct workspaces *all;
 	struct tenant *tenant; /* held */
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1], prefix[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	char tree[LIMIT_TEMPLATE_TREE_BYTES + 1]; /* the newest of the template */
 	bool as_root;
 	struct properties with;      /* that each of them keeps */
 	uint32_t first, count, done; /* forks that are there, or copied */

@@ -130,7 +130,7 @@ static int make_one(struct forking *forking)
 	r = managed_set_root(managed_fd, forking->tenant, name, forking->as_root);
 	if (r < 0)
 		return r;
-	r = layers_fork(&place, forking->template);
+	r = layers_fork(&place, forking->tree);
 	if (r == 0)
 		r = properties_save(managed_fd, forking->tenant, name, &forking->with);
 	if (r == 0)
@@ -285,7 +285,7 @@ static void copy_next(struct forking *forking)
 {
 	struct unfinished *target = &forking->copies[forking->done];
 	struct spawner_copy request = {.tenant = text_from(tenant_directory(forking->tenant)),
-		.template = text_from(forking->template),
+		.template = text_from(forking->tree),
 		.max_bytes = copy_max_bytes(forking->tenant),
 		.max_files = copy_max_files(forking->tenant)};
 	int r = unfinished_make(forking->all, forking->tenant, false, target);
@@ -333,7 +333,7 @@ static void on_loaded(void *context, int error, struct text step)
 static void load(struct forking *forking)
 {
 	if (spawner_link_load(forking->all->spawner, tenant_directory(forking->tenant),
-		    forking->template, on_loaded, forking, &forking->asked) == 0)
+		    forking->tree, on_loaded, forking, &forking->asked) == 0)
 		forking->loading = true;
 	else
 		copy_next(forking);
@@ -345,7 +345,7 @@ static enum tool_error check_forking(
 	struct tenant *tenant = forking->tenant;
 	enum tool_error error;
 
-	if (!template_exists(all, tenant, text_from(forking->template)))
+	if (!template_newest(all, tenant, text_from(forking->template), forking->tree))
 		return refusal_set(ret_refusal, TOOL_NOT_FOUND,
 			"The tenant has no such template: make one with workspace.freeze");
 	error = managed_quota_check_many(all->managed_fd, tenant, forking->count, ret_refusal);
@@ -432,6 +432,7 @@ void forking_free(struct forking *forking)
 	stop_making(forking);
 	loop_turn_cancel(&forking->tell);
 	LIST_REMOVE(forking, entry);
+	template_let_go(forking->all, forking->tenant, forking->tree);
 	tenant_release(forking->tenant);
 	properties_done(&forking->with);
 	free(forking->copies);

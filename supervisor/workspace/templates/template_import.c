@@ -22,6 +22,7 @@ struct template_import {
 	struct workspaces *all;
 	struct tenant *tenant; /* held */
 	char template[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	bool replace, replaced; /* a template of the name */
 	struct unfinished target;
 	int report;     /* the pipe from cloister-unpack; -1: a directory is copied */
 	uint64_t asked; /* its number with the spawner */
@@ -40,7 +41,8 @@ static void finish_import(struct template_import *import, enum tool_error error,
 	const struct unpack_report *left_out)
 {
 	import->tenant->usage->copies--;
-	import->imported(import->context, error, why, left_out);
+	import->imported(
+		import->context, error, why, &(struct template_made){import->replaced, left_out});
 	import_free(import);
 }
 
@@ -83,15 +85,15 @@ static void on_copied(void *context, int error, struct text step)
 	if (error < 0) {
 		tell_failed(error, step, import->report >= 0, reported ? &report : NULL, &refusal);
 	} else {
-		error = template_name(
-			import->all, import->tenant, &import->target, import->template, &refusal);
+		error = template_name(import->all, import->tenant, &import->target,
+			import->template, import->replace, &refusal);
 	}
 	if (error < 0) {
 		unfinished_drop(import->all, import->tenant, true, &import->target);
 		finish_import(import, refusal.error, refusal_text(&refusal), NULL);
 		return;
 	}
-	import->tenant->usage->templates++;
+	import->replaced = error > 0;
 	import->tenant->usage->imports++;
 	finish_import(import, TOOL_OK, NULL, reported ? &report : NULL);
 }
@@ -173,7 +175,8 @@ static int look_up(struct template_import *import, struct text path)
 }
 
 enum tool_error template_import(struct workspaces *all, struct tenant *tenant, struct text name,
-	struct text path, template_imported imported, void *context, struct refusal *ret_refusal)
+	struct text path, bool replace, template_imported imported, void *context,
+	struct refusal *ret_refusal)
 {
 	struct template_import *import;
 	enum tool_error error;
@@ -184,7 +187,7 @@ enum tool_error template_import(struct workspaces *all, struct tenant *tenant, s
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
 			"path must be the absolute path of a directory, an archive or an image "
 			"layout");
-	error = template_check_new(all, tenant, name, ret_refusal);
+	error = template_check_new(all, tenant, name, replace, ret_refusal);
 	if (error == TOOL_OK)
 		error = copy_check_room(tenant, ret_refusal);
 	if (error != TOOL_OK)
@@ -194,6 +197,7 @@ enum tool_error template_import(struct workspaces *all, struct tenant *tenant, s
 		return refusal_set(ret_refusal, TOOL_BUSY, "Out of memory");
 	*import = (struct template_import){.all = all,
 		.tenant = tenant_hold(tenant),
+		.replace = replace,
 		.report = -1,
 		.imported = imported,
 		.context = context};

@@ -15,16 +15,19 @@ struct template_import;
 struct tenant;
 struct workspaces;
 
-/*
- * The end: TOOL_OK, with the entries that cloister-unpack has left out, or NULL (borrowed); or a
- * code with a sentence (borrowed; may be NULL).
- */
-typedef void (*template_imported)(void *context, enum tool_error error, const char *why,
-	const struct unpack_report *left_out);
+struct template_made {
+	bool replaced;                        /* there was one of its name */
+	const struct unpack_report *left_out; /* by cloister-unpack; may be NULL */
+};
+
+/* The end: TOOL_OK, with @made; or a code with a sentence (borrowed; may be NULL). */
+typedef void (*template_imported)(
+	void *context, enum tool_error error, const char *why, const struct template_made *made);
 
 /**
- * Begins to make the template @name of @tenant from the files at @path. Returns TOOL_OK: @imported
- * is called later; or a code with @ret_refusal filled in.
+ * Begins to make the template @name of @tenant from the files at @path; it may @replace another.
+ * Returns TOOL_OK: @imported is called later; or a code with @ret_refusal filled in.
  */
 enum tool_error template_import(struct workspaces *all, struct tenant *tenant, struct text name,
-	struct text path, template_imported imported, void *context, struct refusal *ret_refusal);
+	struct text path, bool replace, template_imported imported, void *context,
+	struct refusal *ret_refusal);

@@ -18,15 +18,15 @@
 
 #define PREFIX ".size-"
 
-static void name_record(const char *name, char ret[sizeof(PREFIX) + LIMIT_TEMPLATE_NAME_BYTES])
+static void name_record(const char *name, char ret[sizeof(PREFIX) + LIMIT_TEMPLATE_TREE_BYTES])
 {
-	snprintf(ret, sizeof(PREFIX) + LIMIT_TEMPLATE_NAME_BYTES, PREFIX "%s", name);
+	snprintf(ret, sizeof(PREFIX) + LIMIT_TEMPLATE_TREE_BYTES, PREFIX "%s", name);
 }
 
 /* Opens the record of the template @name, or NULL. */
 static DIR *open_record(int directory, const char *name)
 {
-	char record[sizeof(PREFIX) + LIMIT_TEMPLATE_NAME_BYTES];
+	char record[sizeof(PREFIX) + LIMIT_TEMPLATE_TREE_BYTES];
 
 	name_record(name, record);
 	return directory_read(directory, record);
@@ -55,7 +55,7 @@ int64_t template_size(int directory, const char *name)
 
 int template_size_note(int directory, const char *name, uint64_t bytes)
 {
-	char record[sizeof(PREFIX) + LIMIT_TEMPLATE_NAME_BYTES], number[32];
+	char record[sizeof(PREFIX) + LIMIT_TEMPLATE_TREE_BYTES], number[32];
 	_cleanup_close_ int fd = -1;
 
 	name_record(name, record);
@@ -68,7 +68,7 @@ int template_size_note(int directory, const char *name, uint64_t bytes)
 
 void template_size_forget(int directory, const char *name)
 {
-	char record[sizeof(PREFIX) + LIMIT_TEMPLATE_NAME_BYTES];
+	char record[sizeof(PREFIX) + LIMIT_TEMPLATE_TREE_BYTES];
 	DIR *stream = open_record(directory, name);
 	const struct dirent *entry;
 

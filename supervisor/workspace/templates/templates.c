@@ -47,35 +47,124 @@ static int open_templates_directory(
 	return fd < 0 ? -errno : fd;
 }
 
-static bool exists(int managed_fd, const struct tenant *tenant, const char *name)
-{
-	_cleanup_close_ int directory = open_templates_directory(managed_fd, tenant, true, false);
-	struct stat stat_buf;
+/* A template's tree: the name of its directory is @name, and from the second on "~" and @number. */
+struct tree {
+	char name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	uint32_t number;
+};
 
-	return directory >= 0 && fstatat(directory, name, &stat_buf, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-/* Stores @name as a string, if it may be a template's. */
-static bool take_name(struct text name, char ret[LIMIT_TEMPLATE_NAME_BYTES + 1])
+static bool tree_read(struct text entry, struct tree *ret)
 {
-	if (!is_managed_name(name))
+	const char *mark;
+	size_t len;
+
+	if (!is_template_tree(entry))
 		return false;
-	memcpy(ret, name.data, name.len);
-	ret[name.len] = '\0';
+	mark = memchr(entry.data, TEMPLATE_TREE_MARK, entry.len);
+	len = mark ? (size_t)(mark - entry.data) : entry.len;
+	memcpy(ret->name, entry.data, len);
+	ret->name[len] = '\0';
+	ret->number = mark ? 0 : 1;
+	for (size_t i = len + 1; i < entry.len; i++)
+		ret->number = ret->number * 10 + (uint32_t)(entry.data[i] - '0');
 	return true;
 }
 
-bool template_exists(const struct workspaces *all, const struct tenant *tenant, struct text name)
+static void tree_put(const struct tree *tree, char ret[LIMIT_TEMPLATE_TREE_BYTES + 1])
 {
-	char string[LIMIT_TEMPLATE_NAME_BYTES + 1];
-
-	return take_name(name, string) && exists(all->managed_fd, tenant, string);
+	if (tree->number == 1)
+		snprintf(ret, LIMIT_TEMPLATE_TREE_BYTES + 1, "%s", tree->name);
+	else
+		snprintf(ret, LIMIT_TEMPLATE_TREE_BYTES + 1, "%s%c%u", tree->name,
+			TEMPLATE_TREE_MARK, tree->number);
 }
 
-/* The templates that forks are mounted above, one for each fork. */
+/* A tenant's trees, in the order of their names and numbers. */
+struct trees {
+	size_t n, size;
+	struct tree *list;
+};
+
+static int compare_trees(const void *a, const void *b)
+{
+	const struct tree *one = a, *other = b;
+	int order = strcmp(one->name, other->name);
+
+	return order != 0 ? order : (one->number > other->number) - (one->number < other->number);
+}
+
+static int add_tree(struct trees *trees, const struct tree *tree)
+{
+	if (trees->n == trees->size) {
+		size_t size = trees->size > 0 ? 2 * trees->size : 64;
+		void *list = reallocarray(trees->list, size, sizeof(*trees->list));
+
+		if (!list)
+			return -ENOMEM;
+		trees->list = list;
+		trees->size = size;
+	}
+	trees->list[trees->n++] = *tree;
+	return 0;
+}
+
+static int read_trees(int directory, struct trees *ret)
+{
+	DIR *stream = directory_read(directory, ".");
+	const struct dirent *entry;
+	struct tree tree;
+	int r = stream ? 0 : -errno;
+
+	while (r == 0 && (entry = readdir(stream)))
+		if (tree_read(text_from(entry->d_name), &tree))
+			r = add_tree(ret, &tree);
+	if (stream)
+		closedir(stream);
+	if (ret->n > 0)
+		qsort(ret->list, ret->n, sizeof(*ret->list), compare_trees);
+	return r;
+}
+
+static bool tree_is_replaced(const struct trees *trees, size_t i)
+{
+	return i + 1 < trees->n && strcmp(trees->list[i].name, trees->list[i + 1].name) == 0;
+}
+
+/* Returns the number of the newest tree of @name; 0: there is none. */
+static uint32_t newest_tree(int directory, struct text name)
+{
+	DIR *stream = directory < 0 ? NULL : directory_read(directory, ".");
+	const struct dirent *entry;
+	uint32_t number = 0;
+	struct tree tree;
+
+	while (stream && (entry = readdir(stream)))
+		if (tree_read(text_from(entry->d_name), &tree) && tree.number > number &&
+			text_equal(text_from(tree.name), name))
+			number = tree.number;
+	if (stream)
+		closedir(stream);
+	return number;
+}
+
+bool template_newest(const struct workspaces *all, const struct tenant *tenant, struct text name,
+	char ret[LIMIT_TEMPLATE_TREE_BYTES + 1])
+{
+	_cleanup_close_ int directory =
+		open_templates_directory(all->managed_fd, tenant, true, false);
+	struct tree tree;
+
+	if (!is_managed_name(name) || !tree_read(name, &tree))
+		return false;
+	tree.number = newest_tree(directory, name);
+	tree_put(&tree, ret);
+	return tree.number > 0;
+}
+
+/* The trees that forks are mounted above, one for each fork. */
 struct uses {
 	size_t n, size;
-	char (*names)[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	char (*names)[LIMIT_TEMPLATE_TREE_BYTES + 1];
 };
 
 static int add_use(struct uses *uses, const char *template)
@@ -142,42 +231,103 @@ static int64_t made_ms(int directory, const char *name)
 	return status.stx_btime.tv_sec * 1000 + status.stx_btime.tv_nsec / 1000000;
 }
 
+/* Whether a fork shows the tree, or is being made of it. If that is not known, it is. */
+static bool tree_is_used(
+	const struct workspaces *all, const struct tenant *tenant, const char *tree)
+{
+	struct uses uses = {0};
+	bool used = forks_copy(all, tenant, tree) ||
+		    read_uses(all->managed_fd, tenant, &uses) < 0 || count_uses(&uses, tree) > 0;
+
+	free(uses.names);
+	return used;
+}
+
 int templates_each(const struct workspaces *all, const struct tenant *tenant,
 	void (*each)(void *context, const struct template_info *info), void *context)
 {
 	_cleanup_close_ int fd = open_templates_directory(all->managed_fd, tenant, true, false);
 	struct uses uses = {0};
-	const struct dirent *entry;
-	DIR *directory;
+	struct trees trees = {0};
 	int r;
 
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
 	r = read_uses(all->managed_fd, tenant, &uses);
-	directory = r < 0 ? NULL : directory_read(fd, ".");
-	while (directory && (entry = readdir(directory)))
-		if (is_managed_name(text_from(entry->d_name)))
-			each(context,
-				&(struct template_info){entry->d_name, made_ms(fd, entry->d_name),
-					count_uses(&uses, entry->d_name),
-					template_size(fd, entry->d_name)});
-	if (directory)
-		closedir(directory);
+	if (r == 0)
+		r = read_trees(fd, &trees);
+	for (size_t i = 0; r == 0 && i < trees.n; i++) {
+		char tree[LIMIT_TEMPLATE_TREE_BYTES + 1];
+
+		tree_put(&trees.list[i], tree);
+		each(context, &(struct template_info){.name = trees.list[i].name,
+				      .made_ms = made_ms(fd, tree),
+				      .forks = count_uses(&uses, tree),
+				      .replaced = tree_is_replaced(&trees, i),
+				      .bytes = template_size(fd, tree)});
+	}
+	free(trees.list);
 	free(uses.names);
 	return r;
+}
+
+/* Moves the tree to a name that only a tree to be cleared has. */
+static int put_aside(const struct workspaces *all, const struct tenant *tenant, const char *tree)
+{
+	_cleanup_close_ int directory =
+		open_templates_directory(all->managed_fd, tenant, true, false);
+	struct unfinished aside;
+	int r = unfinished_make(all, tenant, true, &aside);
+
+	if (r < 0 || directory < 0)
+		return r < 0 ? r : directory;
+	/* The new directory is empty, so that this takes its place. */
+	if (renameat(directory, tree, directory, aside.name) < 0)
+		return -errno;
+	unfinished_drop(all, tenant, true, &aside);
+	template_size_forget(directory, tree);
+	return 0;
+}
+
+/* Drops trees that are replaced and unused. Another generation may be copying one. */
+static void drop_replaced(const struct workspaces *all, const struct tenant *tenant, int directory)
+{
+	char tree[LIMIT_TEMPLATE_TREE_BYTES + 1];
+	struct trees trees = {0};
+
+	if (!all->retiring && !all->elsewhere && read_trees(directory, &trees) == 0)
+		for (size_t i = 0; i < trees.n; i++) {
+			tree_put(&trees.list[i], tree);
+			if (tree_is_replaced(&trees, i) && !tree_is_used(all, tenant, tree))
+				(void)put_aside(all, tenant, tree);
+		}
+	free(trees.list);
+}
+
+void template_let_go(const struct workspaces *all, const struct tenant *tenant, const char *tree)
+{
+	struct tree read;
+	char now[LIMIT_TEMPLATE_TREE_BYTES + 1];
+
+	if (tree_read(text_from(tree), &read) &&
+		template_newest(all, tenant, text_from(read.name), now) && strcmp(tree, now) != 0)
+		templates_measure(all, tenant);
 }
 
 void templates_measure(const struct workspaces *all, const struct tenant *tenant)
 {
 	_cleanup_close_ int fd = open_templates_directory(all->managed_fd, tenant, true, false);
-	DIR *directory = fd < 0 ? NULL : directory_read(fd, ".");
 	const struct dirent *entry;
 	uint64_t sum = 0;
+	DIR *directory;
 
+	if (fd >= 0)
+		drop_replaced(all, tenant, fd);
+	directory = fd < 0 ? NULL : directory_read(fd, ".");
 	while (directory && (entry = readdir(directory))) {
 		int64_t bytes = -1;
 
-		if (!is_managed_name(text_from(entry->d_name)))
+		if (!is_template_tree(text_from(entry->d_name)))
 			continue;
 		bytes = template_size(fd, entry->d_name);
 		if (bytes < 0)
@@ -188,16 +338,22 @@ void templates_measure(const struct workspaces *all, const struct tenant *tenant
 	if (directory)
 		closedir(directory);
 	tenant->usage->template_bytes = sum;
+	tenant->usage->templates = templates_count(all->managed_fd, tenant);
 }
 
 void template_measured(
 	const struct workspaces *all, const struct tenant *tenant, struct text name, uint64_t bytes)
 {
 	_cleanup_close_ int fd = open_templates_directory(all->managed_fd, tenant, true, false);
-	char string[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	char string[LIMIT_TEMPLATE_TREE_BYTES + 1];
+	struct stat stat_buf;
+	struct tree tree;
 
+	if (fd < 0 || !tree_read(name, &tree))
+		return;
+	tree_put(&tree, string);
 	/* It may have been removed meanwhile, and another one made. */
-	if (fd < 0 || !take_name(name, string) || !exists(all->managed_fd, tenant, string) ||
+	if (fstatat(fd, string, &stat_buf, AT_SYMLINK_NOFOLLOW) < 0 ||
 		template_size(fd, string) >= 0)
 		return;
 	if (template_size_note(fd, string, bytes) == 0)
@@ -212,16 +368,19 @@ size_t templates_count(int managed_fd, const struct tenant *tenant)
 	size_t n = 0;
 
 	while (directory && (entry = readdir(directory)))
-		n += is_managed_name(text_from(entry->d_name));
+		n += is_template_tree(text_from(entry->d_name));
 	if (directory)
 		closedir(directory);
 	return n;
 }
 
 enum tool_error template_check_new(const struct workspaces *all, const struct tenant *tenant,
-	struct text name, struct refusal *ret_refusal)
+	struct text name, bool replace, struct refusal *ret_refusal)
 {
 	size_t n = templates_count(all->managed_fd, tenant);
+	char tree[LIMIT_TEMPLATE_TREE_BYTES + 1];
+	struct tree read;
+	bool there;
 
 	if (!is_managed_name(name))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
@@ -230,15 +389,20 @@ enum tool_error template_check_new(const struct workspaces *all, const struct te
 	if (all->managed_fd < 0 || !tenant->managed)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
 			"This tenant may not have managed workspaces, and so no templates");
-	if (template_exists(all, tenant, name))
+	there = template_newest(all, tenant, name, tree);
+	if (there && !replace)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
-			"There is a template of this name: choose another one, or ask the "
-			"administrator of the service to remove it (cloisterctl template remove)");
+			"There is a template of this name: choose another one, replace it "
+			"(\"replace\": true, --replace), or remove it (template.remove)");
+	if (there && tree_read(text_from(tree), &read) && read.number == LIMIT_TEMPLATE_TREES)
+		return refusal_set(ret_refusal, TOOL_BUSY,
+			"The template was replaced too often: remove it with template.remove");
 	tenant->usage->templates = n;
-	if (n >= tenant->limits.templates)
+	/* Of one that is replaced both exist for a moment, and longer if forks show it. */
+	if (n >= (size_t)tenant->limits.templates + (there && !tree_is_used(all, tenant, tree)))
 		return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
-			"The tenant has %zu templates, which is its limit; ask the administrator "
-			"of the service to remove some (cloisterctl template remove)",
+			"The tenant has %zu templates, which is its limit, with replaced ones that "
+			"forks use: remove some with template.remove",
 			n);
 	return TOOL_OK;
 }
@@ -276,28 +440,30 @@ int unfinished_name(const struct workspaces *all, const struct tenant *tenant, b
 		       : 0;
 }
 
-static void forget_size(const struct workspaces *all, const struct tenant *tenant, const char *name)
-{
-	_cleanup_close_ int fd = open_templates_directory(all->managed_fd, tenant, true, false);
-
-	if (fd >= 0)
-		template_size_forget(fd, name);
-}
-
 int template_name(const struct workspaces *all, const struct tenant *tenant,
-	const struct unfinished *unfinished, const char *name, struct refusal *ret_refusal)
+	const struct unfinished *unfinished, const char *name, bool replace,
+	struct refusal *ret_refusal)
 {
+	_cleanup_close_ int directory =
+		open_templates_directory(all->managed_fd, tenant, true, false);
+	char string[LIMIT_TEMPLATE_TREE_BYTES + 1];
+	struct tree tree;
 	int r;
 
-	if (template_check_new(all, tenant, text_from(name), ret_refusal) != TOOL_OK)
+	if (template_check_new(all, tenant, text_from(name), replace, ret_refusal) != TOOL_OK)
 		return -EPERM;
-	forget_size(all, tenant, name); /* a death may have left that of another */
-	r = unfinished_name(all, tenant, true, unfinished, name);
-	if (r == 0)
-		spawner_link_measure(all->spawner, tenant_directory(tenant), name);
-	if (r < 0)
+	(void)tree_read(text_from(name), &tree);
+	tree.number = newest_tree(directory, text_from(name)) + 1;
+	tree_put(&tree, string);
+	if (directory >= 0) /* a death may have left that of another */
+		template_size_forget(directory, string);
+	r = unfinished_name(all, tenant, true, unfinished, string);
+	if (r < 0) {
 		refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
-	return r;
+		return r;
+	}
+	templates_measure(all, tenant);
+	return tree.number > 1;
 }
 
 bool unfinished_has_id(const struct workspaces *all, const struct tenant *tenant,
@@ -318,52 +484,68 @@ void unfinished_drop(const struct workspaces *all, const struct tenant *tenant, 
 	spawner_link_dropped(all->spawner, template, tenant_directory(tenant), unfinished->name);
 }
 
-/* Moves the template to a name that only a tree to be cleared has. */
-static int put_aside(const struct workspaces *all, const struct tenant *tenant, const char *name)
-{
-	_cleanup_close_ int directory =
-		open_templates_directory(all->managed_fd, tenant, true, false);
-	struct unfinished aside;
-	int r = unfinished_make(all, tenant, true, &aside);
+/* The trees of the template that template_remove() removes. */
+struct removed {
+	struct trees trees;
+	size_t forks; /* that show one of them */
+	bool copied;  /* forks are being made of one */
+};
 
-	if (r < 0 || directory < 0)
-		return r < 0 ? r : directory;
-	/* The new directory is empty, so that this takes its place. */
-	if (renameat(directory, name, directory, aside.name) < 0)
-		return -errno;
-	unfinished_drop(all, tenant, true, &aside);
-	return 0;
+static int read_removed(const struct workspaces *all, const struct tenant *tenant, int directory,
+	struct text name, struct removed *ret)
+{
+	char tree[LIMIT_TEMPLATE_TREE_BYTES + 1];
+	struct trees trees = {0};
+	struct uses uses = {0};
+	int r = read_trees(directory, &trees);
+
+	if (r == 0)
+		r = read_uses(all->managed_fd, tenant, &uses);
+	for (size_t i = 0; r == 0 && i < trees.n; i++) {
+		if (!text_equal(text_from(trees.list[i].name), name))
+			continue;
+		tree_put(&trees.list[i], tree);
+		ret->forks += count_uses(&uses, tree);
+		ret->copied |= forks_copy(all, tenant, tree);
+		r = add_tree(&ret->trees, &trees.list[i]);
+	}
+	free(trees.list);
+	free(uses.names);
+	return r;
 }
 
 enum tool_error template_remove(const struct workspaces *all, const struct tenant *tenant,
 	struct text name, struct refusal *ret_refusal)
 {
-	char string[LIMIT_TEMPLATE_NAME_BYTES + 1];
-	struct uses uses = {0};
-	size_t n;
-	int r;
+	_cleanup_close_ int directory =
+		open_templates_directory(all->managed_fd, tenant, true, false);
+	char tree[LIMIT_TEMPLATE_TREE_BYTES + 1];
+	enum tool_error error = TOOL_OK;
+	struct removed removed = {0};
+	int r = 0;
 
-	if (!take_name(name, string) || !exists(all->managed_fd, tenant, string))
-		return refusal_set(ret_refusal, TOOL_NOT_FOUND,
+	if (directory >= 0 && is_managed_name(name))
+		r = read_removed(all, tenant, directory, name, &removed);
+	if (r == 0 && removed.trees.n == 0)
+		error = refusal_set(ret_refusal, TOOL_NOT_FOUND,
 			"The tenant has no such template: cloisterctl templates lists them");
-	if (forks_copy(all, tenant, string))
-		return refusal_set(ret_refusal, TOOL_BUSY,
+	else if (removed.copied)
+		error = refusal_set(ret_refusal, TOOL_BUSY,
 			"Forks are being made of the template: try again later");
-	r = read_uses(all->managed_fd, tenant, &uses);
-	n = count_uses(&uses, string);
-	free(uses.names);
-	if (r == 0 && n > 0)
-		return refusal_format(ret_refusal, TOOL_BUSY,
-			n == 1 ? "%zu fork uses it: remove that workspace first"
-			       : "%zu forks use it: remove those workspaces first",
-			n);
-	if (r == 0)
-		r = put_aside(all, tenant, string);
+	else if (removed.forks > 0)
+		error = refusal_format(ret_refusal, TOOL_BUSY,
+			removed.forks == 1 ? "%zu fork uses it: remove that workspace first"
+					   : "%zu forks use it: remove those workspaces first",
+			removed.forks);
+	/* The oldest first: a death on the way leaves a template that is whole. */
+	for (size_t i = 0; r == 0 && error == TOOL_OK && i < removed.trees.n; i++) {
+		tree_put(&removed.trees.list[i], tree);
+		r = put_aside(all, tenant, tree);
+	}
+	free(removed.trees.list);
 	if (r < 0)
-		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
-	forget_size(all, tenant, string);
-	templates_measure(all, tenant);
-	if (tenant->usage->templates > 0)
-		tenant->usage->templates--;
-	return TOOL_OK;
+		error = refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
+	if (error == TOOL_OK)
+		templates_measure(all, tenant);
+	return error;
 }

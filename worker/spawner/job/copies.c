@@ -160,7 +160,7 @@ struct copy {
 /* A copy that is about to begin. */
 struct plan {
 	const struct cell_maker *maker;
-	char tenant[LIMIT_NAME_BYTES + 1], template[LIMIT_TEMPLATE_NAME_BYTES + 1],
+	char tenant[LIMIT_NAME_BYTES + 1], template[LIMIT_TEMPLATE_TREE_BYTES + 1],
 		target[LIMIT_NAME_BYTES + 1];
 	int target_fd; /* O_PATH */
 	struct stat target_stat;

@@ -34,7 +34,7 @@ struct memory_wait {
 struct memory_template {
 	struct job job; /* first: its load */
 	TAILQ_ENTRY(memory_template) entry;
-	char tenant[NAME_MAX + 1], name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	char tenant[NAME_MAX + 1], name[LIMIT_TEMPLATE_TREE_BYTES + 1];
 	struct stat on_disk;
 	enum { WAITS, LOADS, READY } state;
 	bool stale; /* what is on disk is another one, or the holder has ended: no cell gets it */

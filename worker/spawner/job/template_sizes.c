@@ -23,7 +23,7 @@ struct template_measure {
 	struct job job; /* first */
 	LIST_ENTRY(template_measure) entry;
 	int result; /* the pipe to which the measurer writes; -1: it does not run */
-	char tenant[NAME_MAX + 1], name[LIMIT_TEMPLATE_NAME_BYTES + 1];
+	char tenant[NAME_MAX + 1], name[LIMIT_TEMPLATE_TREE_BYTES + 1];
 };
 
 struct child {
@@ -132,7 +132,7 @@ void template_sizes_add(struct template_sizes *sizes, const char *tenant, const 
 	struct template_measure *measured;
 
 	if (sizes->managed < 0 || !*tenant || strchr(tenant, '/') || strcmp(tenant, "..") == 0 ||
-		!is_managed_name(text_from(name)) ||
+		!is_template_tree(text_from(name)) ||
 		job_queue_count(&sizes->queue, tenant) >= LIMIT_TEMPLATES_MEASURED)
 		return;
 	LIST_FOREACH (measured, &sizes->list, entry)

@@ -319,12 +319,15 @@ class Methods:
         result: Discarded = self._native("transaction.discard", {"workspace": workspace})
         return result
 
-    def workspace_freeze(self, template: str, workspace: Optional[str] = None) -> Frozen:
+    def workspace_freeze(self, template: str, workspace: Optional[str] = None,
+                         replace: Optional[bool] = None) -> Frozen:
         """Keeps a managed workspace's files as a template. Waits for calls in flight; calls wait while it copies.
 
         template: The name that it gets.
+        replace: Take the place of a template of this name; its forks go on; default false.
         """
-        result: Frozen = self._native("workspace.freeze", {"template": template, "workspace": workspace})
+        result: Frozen = self._native("workspace.freeze", {"template": template, "workspace": workspace,
+                                      "replace": replace})
         return result
 
     def workspace_fork(self, from_: str, count: Optional[int] = None, prefix: Optional[str] = None,
@@ -756,12 +759,15 @@ class AsyncMethods:
         result: Discarded = await self._native("transaction.discard", {"workspace": workspace})
         return result
 
-    async def workspace_freeze(self, template: str, workspace: Optional[str] = None) -> Frozen:
+    async def workspace_freeze(self, template: str, workspace: Optional[str] = None,
+                               replace: Optional[bool] = None) -> Frozen:
         """Keeps a managed workspace's files as a template. Waits for calls in flight; calls wait while it copies.
 
         template: The name that it gets.
+        replace: Take the place of a template of this name; its forks go on; default false.
         """
-        result: Frozen = await self._native("workspace.freeze", {"template": template, "workspace": workspace})
+        result: Frozen = await self._native("workspace.freeze", {"template": template, "workspace": workspace,
+                                            "replace": replace})
         return result
 
     async def workspace_fork(self, from_: str, count: Optional[int] = None, prefix: Optional[str] = None,

@@ -1013,6 +1013,8 @@ class Frozen(TypedDict):
 
     workspace: str
     template: str
+    #: Whether there was one of its name.
+    replaced: bool
 
 
 class _Forked(TypedDict):
@@ -1036,6 +1038,8 @@ class Template(TypedDict):
     template: str
     #: Workspaces that show it below their own files.
     forks: int
+    #: Whether a newer one of its name is forked now; its own forks go on.
+    replaced: bool
     #: The disk that it takes; null if it was not measured.
     bytes: Optional[int]
 
