@@ -23,6 +23,7 @@ struct workspace_limits {
 	uint64_t file_size_bytes;
 	uint64_t data_bytes; /* of each process, RLIMIT_DATA, which it may raise; 0: none */
 	uint32_t open_files; /* of each process, RLIMIT_NOFILE; at least 1 */
+	uint32_t watches;    /* of inotify(7); at least 1 */
 };
 
 struct command_limits {

@@ -17,6 +17,7 @@
 #define DEFAULT_TMP_BYTES              (1 * GIB)
 #define DEFAULT_FILE_SIZE_BYTES        (16 * GIB)
 #define DEFAULT_OPEN_FILES             4096
+#define DEFAULT_WATCHES                LIMIT_INOTIFY_WATCHES
 #define DEFAULT_HOME_BYTES             (4 * GIB)
 #define DEFAULT_TEMPLATE_MEMORY_BYTES  (1 * GIB)
 #define DEFAULT_WORKSPACES_EXISTING    1000

@@ -369,13 +369,15 @@
 #define LIMIT_PROCESSES       1024
 #define LIMIT_OPEN_FILES_MIN  64
 #define LIMIT_OPEN_FILES_MAX  1048576
+#define LIMIT_WATCHES_MIN     128 /* of inotify(7), of one workspace */
+#define LIMIT_WATCHES_MAX     1048575
 /*
  * Shares of the resources that the kernel counts for cloister's user, and so for all workspaces
  * together. Each workspace gets one share. supervisor/host/shared_budgets.h compares the shares
  * with that user's limits.
  */
 #define LIMIT_INOTIFY_INSTANCES 16          /* inotify(7) */
-#define LIMIT_INOTIFY_WATCHES   8192        /* inotify(7) */
+#define LIMIT_INOTIFY_WATCHES   8192        /* unless the key watches says otherwise */
 #define LIMIT_PENDING_SIGNALS   1024        /* POSIX timers too: timer_create(2) */
 #define LIMIT_QUEUE_BYTES       (256 * KIB) /* POSIX message queues: mq_overview(7) */
 /* The pipes of 64 commands, each as large as fs.pipe-max-size permits. pipe(7) */

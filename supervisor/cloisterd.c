@@ -237,7 +237,8 @@ static void probe_features(struct daemon *daemon)
 	else
 		cgroup_take(&daemon->cgroup);
 	daemon->service.cgroup = &daemon->cgroup;
-	shared_budgets_read(config_workspaces(daemon->service.config), !daemon_is_system(daemon),
+	shared_budgets_read(config_workspaces(daemon->service.config),
+		config_most_watches(daemon->service.config), !daemon_is_system(daemon),
 		cgroup_memory_numbers(&daemon->cgroup));
 	probe_disk(daemon);
 	features_probe(&daemon->cgroup);

@@ -49,7 +49,8 @@ int spare_assign(int socket, const struct spawner_open *request, const char *pat
 		.tmp_bytes = request->limits.tmp_bytes,
 		.file_size_bytes = request->limits.file_size_bytes,
 		.data_bytes = request->limits.data_bytes,
-		.open_files = request->limits.open_files};
+		.open_files = request->limits.open_files,
+		.watches = request->limits.watches};
 	struct iovec data = {&assignment, sizeof(assignment)};
 	union control control = {0};
 	struct msghdr message = {.msg_iov = &data,
@@ -167,6 +168,7 @@ static int read_spare_arguments(int argc, char **argv, struct spare_assignment *
 		ret->data_bytes = strtoull(argv[5], NULL, 10);
 		ret->open_files = (uint32_t)strtoul(argv[6], NULL, 10);
 		ret->allows_filters = strcmp(argv[9], WORKER_ALLOWS_FILTERS) == 0;
+		ret->watches = (uint32_t)strtoul(argv[10], NULL, 10);
 	}
 	return 0;
 }

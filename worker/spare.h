@@ -48,7 +48,7 @@ struct spare_assignment {
 	bool allows_filters;
 	/* from struct workspace_limits; used by the worker */
 	uint64_t tmp_bytes, file_size_bytes, data_bytes;
-	uint32_t open_files;
+	uint32_t open_files, watches;
 	/*
 	 * The workspace's path and a NUL, then for the worker the read-only paths, one a line, and
 	 * a NUL.

@@ -84,6 +84,7 @@ WIRE_CODEC(spawner_open)
 	wire_u64(codec, &message->limits.file_size_bytes);
 	wire_u64(codec, &message->limits.data_bytes);
 	wire_u32(codec, &message->limits.open_files);
+	wire_u32(codec, &message->limits.watches);
 	wire_u32(codec, &message->proxy_port);
 	wire_u64(codec, &message->kept);
 	layers_fields(codec, &message->layers);
@@ -101,7 +102,8 @@ WIRE_CODEC(spawner_open)
 			!is_weight(message->limits.io_weight) ||
 			!is_room(message->limits.tmp_bytes) ||
 			!is_room(message->limits.file_size_bytes) ||
-			message->limits.open_files == 0 || !is_proxy_port(message->proxy_port));
+			message->limits.open_files == 0 || message->limits.watches == 0 ||
+			!is_proxy_port(message->proxy_port));
 }
 
 WIRE_CODEC(spawner_look_up)

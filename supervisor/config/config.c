@@ -127,3 +127,13 @@ uint64_t config_workspaces(const struct config *config)
 		count += config->tenants[i]->limits.workspaces;
 	return count < LIMIT_WORKSPACES ? count : LIMIT_WORKSPACES;
 }
+
+uint64_t config_most_watches(const struct config *config)
+{
+	uint64_t most = LIMIT_WATCHES_MIN;
+
+	for (size_t i = 0; i < config->n_tenants; i++)
+		if (config->tenants[i]->limits.watches > most)
+			most = config->tenants[i]->limits.watches;
+	return most;
+}

@@ -39,6 +39,9 @@ void config_disk_classes(const struct config_host *host, struct disk_classes *re
 /** Returns how many workspaces all tenants together may have in use at once. */
 uint64_t config_workspaces(const struct config *config);
 
+/** Returns the largest number of inotify watches that a workspace may have; never 0. */
+uint64_t config_most_watches(const struct config *config);
+
 /** Whether a tenant has network = egress. */
 bool config_has_network(const struct config *config);
 

@@ -119,6 +119,7 @@ const struct config_key config_keys[] = {
 	{"file_size", LIMIT(file_size_bytes), .type = CONFIG_BYTES, .min = LIMIT_TMP_MIN_BYTES, .max = LIMIT_FILE_SIZE_MAX_BYTES, .fallback = DEFAULT_FILE_SIZE_BYTES},
 	{"process_data", LIMIT(process_data_bytes), .type = CONFIG_BYTES, .max = LIMIT_MEMORY_MAX_BYTES, .fallback = 0},
 	{"open_files", LIMIT(open_files), .type = CONFIG_NUMBER, .min = LIMIT_OPEN_FILES_MIN, .max = LIMIT_OPEN_FILES_MAX, .fallback = DEFAULT_OPEN_FILES},
+	{"watches", LIMIT(watches), .type = CONFIG_NUMBER, .min = LIMIT_WATCHES_MIN, .max = LIMIT_WATCHES_MAX, .fallback = DEFAULT_WATCHES},
 	{"keys", LIMIT(keys), .type = CONFIG_NUMBER, .max = LIMIT_KEYS_MAX, .fallback = 10000},
 	{"sessions", LIMIT(sessions), .type = CONFIG_NUMBER, .max = LIMIT_SESSIONS, .fallback = 32},
 	{"sessions_per_workspace", LIMIT(sessions_per_workspace), .type = CONFIG_NUMBER, .min = 1, .max = LIMIT_SESSIONS_PER_WORKSPACE, .fallback = 8},

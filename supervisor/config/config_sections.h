@@ -90,6 +90,7 @@ struct tenant_limits {
 	uint64_t file_size_bytes;
 	uint64_t process_data_bytes; /* 0: unlimited */
 	uint64_t open_files;
+	uint64_t watches;
 	uint64_t keys; /* calls with a key that are remembered; 0: such calls are refused */
 	uint64_t key_horizon_ms;
 	uint64_t sessions; /* running ones; 0: none may be started */

@@ -34,7 +34,8 @@ static const struct budget {
 	bool zero_is_none; /* 0 in the file means no limit */
 	/* in user mode one workspace may take all of it, at the cost of the others */
 	bool of_own_id;
-	bool tasks; /* pids.max of cloisterd's cgroup and those above it, instead of a file */
+	bool of_watches; /* one workspace may have as many as its tenant's key says */
+	bool tasks;      /* pids.max of cloisterd's cgroup and those above it, instead of a file */
 	bool memory_cgroups;
 	const char *of_tasks; /* each process or thread takes one of it: the limit's name */
 	const char *setting;  /* NULL: there is none, the number is the kernel's */
@@ -61,7 +62,7 @@ static const struct budget {
 		.setting = "sysctl -w user.max_mnt_namespaces="},
 	{"inotify_instances", LIMIT_INOTIFY_INSTANCES, .file = "user/max_inotify_instances",
 		.setting = "sysctl -w user.max_inotify_instances="},
-	{"inotify_watches", LIMIT_INOTIFY_WATCHES, .file = "user/max_inotify_watches",
+	{"inotify_watches", .of_watches = true, .file = "user/max_inotify_watches",
 		.setting = "sysctl -w user.max_inotify_watches="},
 	{"pending_signals", LIMIT_PENDING_SIGNALS, .resource = RLIMIT_SIGPENDING,
 		.setting = "LimitSIGPENDING="},
@@ -78,7 +79,7 @@ static const struct budget {
 };
 
 static uint64_t found[ARRAY_SIZE(budgets)], kept[ARRAY_SIZE(budgets)];
-static uint64_t workspaces;
+static uint64_t workspaces, watches;
 static bool user_mode, read_once;
 static char remedy[1536];
 
@@ -111,6 +112,8 @@ static uint64_t read_limit(int resource)
 
 static uint64_t of_each(size_t i)
 {
+	if (budgets[i].of_watches)
+		return watches;
 	return budgets[i].of_own_id && user_mode ? SHARED_BUDGET_UNLIMITED : budgets[i].of_each;
 }
 
@@ -150,9 +153,11 @@ static void write_remedy(void)
 		remedy[len - 1] = '\0';
 }
 
-void shared_budgets_read(uint64_t in_use, bool one_id, uint64_t memory_numbers)
+void shared_budgets_read(
+	uint64_t in_use, uint64_t most_watches, bool one_id, uint64_t memory_numbers)
 {
 	workspaces = in_use;
+	watches = most_watches;
 	user_mode = one_id;
 	for (size_t i = 0; i < ARRAY_SIZE(budgets); i++) {
 		const struct budget *budget = &budgets[i];

@@ -24,10 +24,12 @@ struct shared_budget_view {
 };
 
 /**
- * Reads the user's bounds, for @in_use workspaces at once; with @one_id they run as cloisterd's own
+ * Reads the user's bounds, for @in_use workspaces at once, of which one may have
+ * @most_watches of inotify(7); with @one_id they run as cloisterd's own
  * id (user mode). @memory_numbers: cgroup_memory_numbers(). Call it before lock-down.
  */
-void shared_budgets_read(uint64_t in_use, bool one_id, uint64_t memory_numbers);
+void shared_budgets_read(
+	uint64_t in_use, uint64_t most_watches, bool one_id, uint64_t memory_numbers);
 
 /**
  * Returns how many processes and threads all together may have, or SHARED_BUDGET_UNLIMITED; with

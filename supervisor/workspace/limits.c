@@ -44,6 +44,7 @@ struct workspace_limits limits_of_workspace(const struct tenant_limits *limits)
 		.file_size_bytes = limits->file_size_bytes,
 		.data_bytes = limits->process_data_bytes,
 		.open_files = (uint32_t)limits->open_files,
+		.watches = (uint32_t)limits->watches,
 	};
 }
 

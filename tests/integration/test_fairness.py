@@ -231,6 +231,30 @@ def test_the_open_files_of_a_process_are_the_tenants(limited):
     assert client.run("ulimit -Hn; ulimit -Sd")["stdout"].split() == [str(min(hard // 4, 1 << 20)), "unlimited"]
 
 
+WATCH = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+fd, n = libc.inotify_init(), 0
+while True:
+    os.mkdir(f"d{n}")
+    if libc.inotify_add_watch(fd, f"d{n}".encode(), 2) < 0:
+        break
+    n += 1
+print(n)
+raise OSError(ctypes.get_errno(), "inotify watch limit reached")
+"""
+
+
+def test_the_watches_of_a_workspace_are_the_tenants(limited):
+    _, client = limited(watches="200")
+    seen = client.observe("run_command", {"command": f"mkdir x && cd x && python3 -c '{WATCH}'"})
+    assert seen["output"]["stdout"] == "200\n" and "[Errno 28]" in seen["output"]["stderr"], seen
+    assert "the workspace's 200 inotify watches" in str(seen["output"]["notes"]), seen
+    assert client.run("cat /proc/sys/user/max_inotify_watches; echo 9 >/proc/sys/user/max_inotify_watches")["stdout"] == "200\n"
+    _, client = limited()
+    assert client.run("cat /proc/sys/user/max_inotify_watches")["stdout"] == "8192\n"
+
+
 # A neighbour that floods
 
 

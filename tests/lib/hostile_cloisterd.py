@@ -26,7 +26,7 @@ REFUSED = 129  # EKEYREJECTED
 SOCKETS = 5  # CELL_SOCKETS_LEAST; every cell has one more, by which it is asked for ports
 MIB = 1 << 20
 LIMITS = {"memory": 512 * MIB, "processes": 100, "cpu_weight": 100, "cpu": 0, "io_weight": 100, "tmp": 16 * MIB,
-          "file_size": 16 * MIB, "data": 0, "open_files": 1024, "proxy_port": 0, "kept": 0, "layers": 0}
+          "file_size": 16 * MIB, "data": 0, "open_files": 1024, "watches": 8192, "proxy_port": 0, "kept": 0, "layers": 0}
 UNLIMITED = {"cpu": 150}  # where cpu_max is set, all CPUs are beyond it
 
 
@@ -34,7 +34,7 @@ def asked(kind=DIRECTORY, tenant=b"", as_root=0, root_inside=0, template=b"", sh
     """struct spawner_open. With a template there are the layers of a new fork."""
     numbers = (0, 1) if template else ()
     limits = {**LIMITS, **limits, "layers": len(numbers)}
-    return (struct.pack("<BQIIIIQQQIIQB", kind, *limits.values()) + struct.pack(f"<{len(numbers)}II", *numbers, len(template))
+    return (struct.pack("<BQIIIIQQQIIIQB", kind, *limits.values()) + struct.pack(f"<{len(numbers)}II", *numbers, len(template))
             + template + struct.pack("<I", len(shown_at)) + shown_at + struct.pack("<BBI", as_root, root_inside, len(tenant)) + tenant)
 
 

@@ -48,10 +48,10 @@ def failure(step, error):
 
 
 def spawner_open(kind=KIND_DIRECTORY, memory=1 << 30, processes=512, cpu=100, percent=0, io=100,
-                 tmp=1 << 30, file_size=1 << 34, data=0, open_files=4096, proxy_port=0, kept=0, as_root=0, root_inside=0,
+                 tmp=1 << 30, file_size=1 << 34, data=0, open_files=4096, watches=8192, proxy_port=0, kept=0, as_root=0, root_inside=0,
                  tenant=b""):
-    return struct.pack("=BQIIIIQQQIIQB", kind, memory, processes, cpu, percent, io, tmp, file_size, data,
-                       open_files, proxy_port, kept, 0) + text("") + text("") + struct.pack("=BB", as_root, root_inside) + text(tenant)
+    return struct.pack("=BQIIIIQQQIIIQB", kind, memory, processes, cpu, percent, io, tmp, file_size, data,
+                       open_files, watches, proxy_port, kept, 0) + text("") + text("") + struct.pack("=BB", as_root, root_inside) + text(tenant)
 
 
 def command_run(command_len, env_len=0, has_stdin=0, memory=1 << 30, processes=100, input_wait=0, shell=0, no_network=1,

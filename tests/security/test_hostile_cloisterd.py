@@ -221,7 +221,7 @@ def test_an_id_is_one_workspaces(place, spawner):
 @pytest.mark.parametrize("limits", [
     {"memory": (1 << 30) + 1}, {"processes": 201}, {"cpu": 0}, {"cpu": 151}, {"cpu_weight": 101},
     {"io_weight": 101}, {"tmp": 32 * MIB + 1}, {"file_size": 64 * MIB + 1},
-    {"open_files": 4097}], ids=str)
+    {"open_files": 4097}, {"watches": 8193}], ids=str)
 def test_limits_above_the_tenants_are_refused(place, spawner, limits):
     path = place.owned(place.roots["a"] / "w")
     assert "limits" in spawner.refuses(path, **{**UNLIMITED, **limits})

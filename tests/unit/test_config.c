@@ -118,6 +118,7 @@ static const struct sample {
 	{CONFIG_SECTION_TENANT, "file_size", "1T", "1T", "99999999999999999999T"},
 	{CONFIG_SECTION_TENANT, "process_data", "8G", "8G", "17T"},
 	{CONFIG_SECTION_TENANT, "open_files", "16384", "16384", "63"},
+	{CONFIG_SECTION_TENANT, "watches", "65536", "65536", "127"},
 	{CONFIG_SECTION_TENANT, "keys", "0", "0", "1000001"},
 	{CONFIG_SECTION_TENANT, "sessions", "0", "0", "513"},
 	{CONFIG_SECTION_TENANT, "sessions_per_workspace", "16", "16", "17"},

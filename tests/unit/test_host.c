@@ -321,7 +321,7 @@ TEST_WITH(test_shared_budgets, NULL, NULL)
 		fake_path_set(NULL, NULL);
 		fake_path_set("/proc/sys/kernel/pty/reserve", "1024\n");
 		fake_path_set(rows[i].file, rows[i].text);
-		shared_budgets_read(1, rows[i].one_id, UINT64_MAX);
+		shared_budgets_read(1, LIMIT_INOTIFY_WATCHES, rows[i].one_id, UINT64_MAX);
 		shared_budgets_each(look_at, &seen);
 		assert_true(seen.found);
 		if (seen.view.of_all != rows[i].of_all ||
@@ -342,9 +342,9 @@ TEST_WITH(test_budgets_that_do_not_suffice, NULL, NULL)
 	fake_path_set("/proc/sys/kernel/pty/max", "4096000\n");
 	fake_path_set("/proc/sys/kernel/pty/reserve", NULL);
 	fake_path_set("/proc/sys/fs/pipe-user-pages-hard", "0\n");
-	shared_budgets_read(0, true, UINT64_MAX);
+	shared_budgets_read(0, LIMIT_INOTIFY_WATCHES, true, UINT64_MAX);
 	assert_true(shared_budgets_suffice());
-	shared_budgets_read(11, false, UINT64_MAX);
+	shared_budgets_read(11, LIMIT_INOTIFY_WATCHES, false, UINT64_MAX);
 	assert_false(shared_budgets_suffice());
 	remedy = shared_budgets_remedy();
 	assert_non_null(strstr(remedy, "for 11 workspaces"));
@@ -385,7 +385,7 @@ TEST(test_tasks_of_the_cgroup)
 			scratch_text(&scratch, "above/pids.max", rows[i].above);
 		if (rows[i].unit)
 			scratch_text(&scratch, "above/unit/pids.max", rows[i].unit);
-		shared_budgets_read(11, false, UINT64_MAX);
+		shared_budgets_read(11, LIMIT_INOTIFY_WATCHES, false, UINT64_MAX);
 		shared_budgets_each(look_at, &seen);
 		if (seen.view.of_all != rows[i].of_all ||
 			seen.view.enough_for != rows[i].enough_for)
@@ -429,7 +429,8 @@ TEST(test_memory_cgroups)
 		scratch_text(&scratch, "above/unit/cgroup.stat", rows[i].unit);
 		cgroup.whole = openat(scratch.fd, "above/unit", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		cgroup.controllers = rows[i].has_memory ? CGROUP_MEMORY : CGROUP_PIDS;
-		shared_budgets_read(3, false, cgroup_memory_numbers(&cgroup));
+		shared_budgets_read(
+			3, LIMIT_INOTIFY_WATCHES, false, cgroup_memory_numbers(&cgroup));
 		shared_budgets_each(look_at, &seen);
 		if (seen.view.of_all != rows[i].of_all ||
 			seen.view.enough_for != rows[i].enough_for)

@@ -36,11 +36,12 @@ static const struct workspace_limits good = {.memory_bytes = LIMIT_MEMORY_MIN_BY
 	.io_weight = LIMIT_WEIGHT_MAX,
 	.tmp_bytes = LIMIT_TMP_MIN_BYTES,
 	.file_size_bytes = LIMIT_FILE_SIZE_MAX_BYTES,
-	.open_files = 1};
+	.open_files = 1,
+	.watches = 1};
 
 static void check_limits_refused(void)
 {
-	struct workspace_limits bad[11];
+	struct workspace_limits bad[12];
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		bad[i] = good;
@@ -55,6 +56,7 @@ static void check_limits_refused(void)
 	bad[8].file_size_bytes = LIMIT_TMP_MIN_BYTES - 1;
 	bad[9].file_size_bytes++;
 	bad[10].open_files = 0;
+	bad[11].watches = 0;
 	check_limits(&good, 0);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		check_limits(&bad[i], -EBADMSG);
@@ -250,8 +252,8 @@ static void check_proxy_ports(void)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 		struct spawner_open open = {.kind = WORKSPACE_ROOTFS,
-			.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB, 8 * MIB,
-				9},
+			.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB, 8 * MIB, 9,
+				10},
 			.proxy_port = rows[i].port};
 
 		spawner_open_put(&writer, &open);
@@ -263,7 +265,7 @@ TEST(test_spawner)
 {
 	struct wire_writer writer = wire_writer(bytes, sizeof(bytes) - 1);
 	struct spawner_open open = {.kind = WORKSPACE_ROOTFS,
-		.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB, 8 * MIB, 9},
+		.limits = {LIMIT_MEMORY_MIN_BYTES, 2, 3, 4, 5, 6 * MIB, 7 * MIB, 8 * MIB, 9, 10},
 		.proxy_port = 3129,
 		.tenant = "someone"};
 	struct spawner_open opened;
@@ -280,6 +282,7 @@ TEST(test_spawner)
 	assert_int_equal(opened.limits.file_size_bytes, 7 * MIB);
 	assert_int_equal(opened.limits.data_bytes, 8 * MIB);
 	assert_int_equal(opened.limits.open_files, 9);
+	assert_int_equal(opened.limits.watches, 10);
 	assert_int_equal(opened.proxy_port, 3129);
 	assert_string_equal(opened.tenant, "someone");
 	check_exact(written(&writer), get_open);

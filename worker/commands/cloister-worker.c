@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 	 */
 	signal(SIGPIPE, SIG_DFL);
 	channel_init(&channel, FD_WORKER_DOWN, FD_WORKER_UP, CHANNEL_TAKES_FDS);
-	if (argc != 10)
+	if (argc != 11)
 		return 2;
 	setup.has_network = strcmp(argv[8], WORKER_HAS_NETWORK) == 0;
 	if (spare_kind(argv) != SPARE_NONE)
@@ -171,6 +171,7 @@ int main(int argc, char **argv)
 	setup.file_size_bytes = assignment->file_size_bytes;
 	setup.data_bytes = assignment->data_bytes;
 	setup.open_files = assignment->open_files;
+	setup.watches = assignment->watches;
 	r = worker_setup(&setup, &step);
 	signal_fd = r < 0 ? -1 : watch_signals();
 	if (r == 0 && signal_fd < 0)

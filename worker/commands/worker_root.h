@@ -23,7 +23,7 @@ struct worker_setup {
 	bool allows_filters;  /* the tenant's command_filters = allow */
 	const char *readonly; /* the tenant's readonly_paths on the host, one a line */
 	uint64_t tmp_bytes, file_size_bytes, data_bytes;
-	uint32_t open_files;
+	uint32_t open_files, watches;
 	uint64_t cookie; /* filter cookie: worker/filters/filter_cookie.h */
 	int listener;    /* worker/commands/unotify.h */
 	struct command_ruleset ruleset;

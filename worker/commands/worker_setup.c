@@ -147,7 +147,6 @@ static int bound_counts(void *context)
 		/* A command that could create a user namespace would have capabilities in it. */
 		{"max_user_namespaces", 0},
 		{"max_inotify_instances", LIMIT_INOTIFY_INSTANCES},
-		{"max_inotify_watches", LIMIT_INOTIFY_WATCHES},
 		{"max_pid_namespaces", LIMIT_COMMAND_NAMESPACES},
 		{"max_mnt_namespaces", LIMIT_COMMAND_NAMESPACES},
 		/* the one that exists */
@@ -167,6 +166,17 @@ static int bound_counts(void *context)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(bounds); i++)
 		r = bound_count(directory, bounds[i].name, bounds[i].value);
 	return r;
+}
+
+/* The workspace's own number, for which a root that is made ahead has to wait. */
+static int bound_watches(void *context)
+{
+	struct worker_setup *setup = context;
+	_cleanup_close_ int directory =
+		openat(setup->root, "proc/sys/user", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return directory < 0 ? -errno
+			     : bound_count(directory, "max_inotify_watches", setup->watches);
 }
 
 static int set_limit(int resource, rlim_t value)
@@ -344,6 +354,7 @@ static const struct setup_step last_steps[] = {
 	{"die with the spawner", setup_die_with_parent},
 	{"check that cloisterd is alive", check_cloisterd_alive},
 	{"bound the private tmpfs", root_bound_private},
+	{"bound the inotify watches", bound_watches},
 	{"attach the private tmpfs of an earlier cell", root_attach_kept},
 	{"share the private tmpfs with the spawner", root_share_private},
 	{"attach the kept home", root_attach_home},

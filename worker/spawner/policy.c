@@ -30,7 +30,8 @@ struct policy_tenant {
 	bool managed, network_roots, keeps_homes, egress, root_inside, allows_filters;
 	struct root_list roots;
 	uint64_t memory_bytes, processes, cpu_weight, cpu_percent, io_weight;
-	uint64_t tmp_bytes, file_size_bytes, open_files, home_bytes, existing, template_bytes;
+	uint64_t tmp_bytes, file_size_bytes, open_files, watches, home_bytes, existing,
+		template_bytes;
 	char *readonly;                               /* paths, one a line; NULL: none */
 	const char *roots_file, *readonly_file;       /* files that set them last */
 	char disk_class[LIMIT_CONFIG_NAME_BYTES + 1]; /* "": the first one */
@@ -59,6 +60,7 @@ static const struct {
 	{"tmp_size", CONFIG_BYTES, offsetof(struct policy_tenant, tmp_bytes)},
 	{"file_size", CONFIG_BYTES, offsetof(struct policy_tenant, file_size_bytes)},
 	{"open_files", CONFIG_NUMBER, offsetof(struct policy_tenant, open_files)},
+	{"watches", CONFIG_NUMBER, offsetof(struct policy_tenant, watches)},
 	{"home_size", CONFIG_BYTES, offsetof(struct policy_tenant, home_bytes)},
 	{"workspaces_existing", CONFIG_NUMBER, offsetof(struct policy_tenant, existing)},
 	{"template_memory", CONFIG_BYTES, offsetof(struct policy_tenant, template_bytes)},
@@ -96,6 +98,7 @@ static const struct policy_tenant defaults = {
 	.tmp_bytes = DEFAULT_TMP_BYTES,
 	.file_size_bytes = DEFAULT_FILE_SIZE_BYTES,
 	.open_files = DEFAULT_OPEN_FILES,
+	.watches = DEFAULT_WATCHES,
 	.home_bytes = DEFAULT_HOME_BYTES,
 	.existing = DEFAULT_WORKSPACES_EXISTING,
 	.template_bytes = DEFAULT_TEMPLATE_MEMORY_BYTES,
@@ -392,7 +395,7 @@ static bool may_use(const struct policy_tenant *tenant, const struct workspace_l
 	       limits->processes <= tenant->processes && limits->cpu_weight <= tenant->cpu_weight &&
 	       limits->io_weight <= tenant->io_weight && limits->tmp_bytes <= tenant->tmp_bytes &&
 	       limits->file_size_bytes <= tenant->file_size_bytes &&
-	       limits->open_files <= tenant->open_files;
+	       limits->open_files <= tenant->open_files && limits->watches <= tenant->watches;
 }
 
 int policy_check(const struct policy *policy, const struct place *place,

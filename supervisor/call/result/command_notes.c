@@ -87,6 +87,11 @@ static bool wanted_input(const struct observation *observation)
 /* What programs write when inotify watches are used up, for which the kernel says ENOSPC. */
 #define NO_WATCHES "inotify watch limit", "number of file watchers", "inotify_add_watch"
 
+/* After "the workspace's" and their number. */
+static const char watches_note[] =
+	"inotify watches (watches of the tenant) are used up: watch fewer files (not "
+	"node_modules), or poll: CHOKIDAR_USEPOLLING=true, WATCHPACK_POLLING=true";
+
 /*
  * What programs write when something is different here from what they expect, and what to do then.
  */
@@ -115,9 +120,7 @@ static const struct hint {
 		"do not "
 		"see: make the environment here (python3 -m venv), or show the file's directory by "
 		"readonly_paths (cloister --readonly-path)"},
-	{{NO_WATCHES}, "the workspace's inotify watches are used up: watch fewer files (not "
-		       "node_modules), or "
-		       "poll: CHOKIDAR_USEPOLLING=true, WATCHPACK_POLLING=true"},
+	{{NO_WATCHES}, watches_note},
 };
 
 static bool says(struct text end, const struct hint *hint)
@@ -129,7 +132,8 @@ static bool says(struct text end, const struct hint *hint)
 }
 
 /* A program that fails may say why on its standard output. */
-static void add_hints(const struct observation *observation, struct notes *notes)
+static void add_hints(
+	const struct tenant *tenant, const struct observation *observation, struct notes *notes)
 {
 	const bool failed = observation->command->wait_status != 0;
 	struct end ends[COMMAND_STREAMS];
@@ -138,9 +142,15 @@ static void add_hints(const struct observation *observation, struct notes *notes
 	struct text output =
 		end_of(&ends[1], command_io_capture(observation->io, COMMAND_STREAM_STDOUT));
 
-	for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
-		if (says(errors, &hints[i]) || (failed && says(output, &hints[i])))
+	for (size_t i = 0; i < ARRAY_SIZE(hints); i++) {
+		if (!says(errors, &hints[i]) && !(failed && says(output, &hints[i])))
+			continue;
+		if (hints[i].note == watches_note)
+			notes_add(notes, "the workspace's %" PRIu64 " %s", tenant->limits.watches,
+				hints[i].note);
+		else
 			notes_add(notes, "%s", hints[i].note);
+	}
 }
 
 /* Whether the shell has not found the program that the command begins with, a tool that is offered.
@@ -204,7 +214,7 @@ void command_notes_add(const struct tenant *tenant, uint64_t offered,
 				 "terminal: use -y or "
 				 "give stdin");
 	if (by_itself)
-		add_hints(observation, notes);
+		add_hints(tenant, observation, notes);
 	if (by_itself && ended->wait_status != 0)
 		add_room_note(tenant, observation, notes);
 	if (by_itself && WIFEXITED((int)ended->wait_status) &&

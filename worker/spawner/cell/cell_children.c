@@ -170,11 +170,11 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 	bool worker = program == cell->maker->worker_program;
 	const char *kind = cell->spare != SPARE_NONE ? spare_kind_name(cell->spare)
 						     : spare_shown_name(cell->request);
-	char tmp[24], file_size[24], data[24], open_files[12];
+	char tmp[24], file_size[24], data[24], open_files[12], watches[12];
 	char *const argv[] = {name, (char *)kind, cell->visible, worker ? tmp : NULL, file_size,
 		data, open_files, (char *)(cell->readonly ? cell->readonly : ""),
 		(char *)(cell->request->proxy_port > 0 ? WORKER_HAS_NETWORK : ""),
-		(char *)(cell->allows_filters ? WORKER_ALLOWS_FILTERS : ""), NULL};
+		(char *)(cell->allows_filters ? WORKER_ALLOWS_FILTERS : ""), watches, NULL};
 	bool nobody = cell->spare == SPARE_WITHOUT_IDS;
 	int r = nobody ? confine_die_with_parent() : become_agent(cell);
 
@@ -182,6 +182,7 @@ static _Noreturn void become_program(struct cell *cell, int report, int program,
 	snprintf(file_size, sizeof(file_size), "%llu", (unsigned long long)limits->file_size_bytes);
 	snprintf(data, sizeof(data), "%llu", (unsigned long long)limits->data_bytes);
 	snprintf(open_files, sizeof(open_files), "%u", limits->open_files);
+	snprintf(watches, sizeof(watches), "%u", limits->watches);
 
 	if (r == 0 && n_fds > FD_WORKER_INSIDE)
 		r = root_inside_make(AGENT_ID, &fds[FD_WORKER_INSIDE]);
