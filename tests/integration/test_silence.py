@@ -113,6 +113,8 @@ def test_input_that_is_given_is_not_asked_for(client, workspace):
     ("bash: line 1: .venv/bin/python: No such file or directory", "readonly_paths"),
     ("bash: ./run: /home/u/.pyenv/bin/python3: bad interpreter: No such file or directory", "readonly_paths"),
     ("OSError: [Errno 28] inotify watch limit reached", "CHOKIDAR_USEPOLLING=true"),
+    ("Cannot open netlink socket: Operation not permitted", "/proc/net/tcp"),
+    ("lsmem: cannot open /sys/devices/system/memory: No such file or directory", "/proc/meminfo"),
 ])
 def test_what_differs_here_is_told(client, workspace, written, told):
     for status in (0, 1):

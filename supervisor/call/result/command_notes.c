@@ -121,6 +121,12 @@ static const struct hint {
 		"see: make the environment here (python3 -m venv), or show the file's directory by "
 		"readonly_paths (cloister --readonly-path)"},
 	{{NO_WATCHES}, watches_note},
+	{{"Cannot open netlink socket"},
+		"ss cannot ask the kernel here: /proc/net/tcp, tcp6 and unix, which netstat -tln "
+		"reads, have the workspace's sockets"},
+	{{"/sys/devices/system/memory"},
+		"commands see no memory blocks of the host: free and /proc/meminfo say how much "
+		"memory there is"},
 };
 
 static bool says(struct text end, const struct hint *hint)
