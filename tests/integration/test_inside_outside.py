@@ -70,7 +70,6 @@ java -version
 javac -version
 kill -l
 last
-ld --version
 ldconfig -p
 ldd /bin/ls
 locale
