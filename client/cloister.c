@@ -24,9 +24,9 @@ static const struct command command_help;
 static const struct command *const commands[] = {&command_tools, &command_call, &command_edit,
 	&command_exec, &command_run, &command_shell, &command_put, &command_get, &command_export,
 	&command_import, &command_workspace, &command_checkpoint, &command_checkpoints,
-	&command_diff, &command_rollback, &command_freeze, &command_fork, &command_session,
-	&command_forward, &command_watch, &command_mcp, &command_gate, &command_harness,
-	&command_help};
+	&command_diff, &command_rollback, &command_freeze, &command_fork, &command_template,
+	&command_session, &command_forward, &command_watch, &command_mcp, &command_gate,
+	&command_harness, &command_help};
 
 static const struct option_row global_options[] = {
 	{"workspace", "NAME|DIR", 'w', "the workspace; default: the current directory"},

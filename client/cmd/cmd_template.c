@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cloister freeze and fork: a template of a managed workspace's files, and workspaces that begin
- * with it.
+ * cloister freeze, fork and template: a template of a managed workspace's files, workspaces that
+ * begin with it, and the tenant's templates.
  */
+#include "client/amount.h"
 #include "client/arguments.h"
 #include "client/cmd/command.h"
 #include "client/cmd/properties.h"
@@ -15,6 +16,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void put_line(struct json_object *value)
 {
@@ -80,6 +82,47 @@ static int run_fork(const struct invocation *invocation)
 		session.cloister, "workspace.fork", params, invocation->json, print_forks);
 }
 
+static void print_templates(struct json_object *result)
+{
+	struct json_object *rows = field(result, "templates");
+
+	show("%5s  %6s  %-8s  %s\n", "FORKS", "SIZE", "REPLACED", "TEMPLATE");
+	for (size_t i = 0; i < elements(rows); i++) {
+		struct json_object *row = element(rows, i);
+		char size[AMOUNT_BYTES];
+
+		show("%5lld  %6s  %-8s  %s\n", field_number(row, "forks"),
+			field(row, "bytes") ? amount(field_number(row, "bytes"), size) : "-",
+			json_object_get_boolean(field(row, "replaced")) ? "yes" : "no",
+			field_text(row, "template"));
+	}
+}
+
+static void print_removed(struct json_object *result)
+{
+	put_line(field(result, "removed"));
+}
+
+static int run_template(const struct invocation *invocation)
+{
+	bool removes = strcmp(invocation->argv[0], "remove") == 0;
+	_cleanup_session_ struct session session = {0};
+	struct json_object *params;
+
+	if (invocation->argc != (removes ? 2 : 1) ||
+		(!removes && strcmp(invocation->argv[0], "list") != 0)) {
+		complain_code("USAGE", "template takes `list`, or `remove` and a template");
+		return STATUS_USAGE;
+	}
+	if (session_open_service(invocation, false, "has no templates", &session) < 0)
+		return STATUS_NO_SERVICE;
+	params = json_object_new_object();
+	if (removes)
+		json_put(params, "template", json_object_new_string(invocation->argv[1]));
+	return request_print(session.cloister, removes ? "template.remove" : "template.list",
+		params, invocation->json, removes ? print_removed : print_templates);
+}
+
 static const struct option_row freeze_options[] = {
 	{"replace", NULL, 'O', "take the place of a template of this name; its forks go on"},
 	{0},
@@ -103,4 +146,14 @@ const struct command command_fork = {
 	.least = 1,
 	.most = 2,
 	.run = run_fork,
+};
+
+const struct command command_template = {
+	.help = {"template", "list | remove TEMPLATE",
+		"List the templates that fork takes, or delete one that no fork uses.",
+		"cloister template list", NULL},
+	.least = 1,
+	.most = 2,
+	.usage_status = STATUS_USAGE,
+	.run = run_template,
 };

@@ -107,3 +107,4 @@ extern const struct command command_diff;
 extern const struct command command_rollback;
 extern const struct command command_freeze;
 extern const struct command command_fork;
+extern const struct command command_template;

@@ -204,11 +204,13 @@ _cloister()
 	if [[ $cur == -* ]]; then
 		_cloister_offer "${options[@]}"
 	elif [[ ! $command || ($command == help && ! $tool) ]]; then
-		_cloister_offer tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork session forward watch mcp gate harness help
+		_cloister_offer tools call edit exec run shell put get export import workspace checkpoint checkpoints diff rollback freeze fork template session forward watch mcp gate harness help
 	elif [[ $command == harness && ! $tool ]]; then
 		_cloister_offer claude codex opencode gemini cline zed
 	elif [[ $command == session && ! $tool ]]; then
 		_cloister_offer start list read attach write wait end
+	elif [[ $command == template && ! $tool ]]; then
+		_cloister_offer list remove
 	elif [[ $command == workspace && ! $tool ]]; then
 		_cloister_offer list info create update remove
 	elif [[ $command == call && ! $tool ]]; then

@@ -465,6 +465,12 @@ def test_the_command(own_daemon):
     said = own_daemon.area.run(*word, "--workspace", "w", "freeze", "ready")
     assert said.returncode == 3 and b"of this name" in said.stderr, said
     assert own_daemon.area.run(*word, "--workspace", "w", "freeze", "--replace", "ready").stdout == b"ready\n"
+    said = own_daemon.area.run(*word, "template", "list")
+    assert said.returncode == 0 and said.stdout.split(b"\n")[1].split()[0::2] == [b"0", b"no"], said
+    assert own_daemon.area.run(*word, "template", "remove", "none").returncode == 3
+    assert own_daemon.area.run(*word, "template", "drop").returncode == own_daemon.area.run(*word, "template", "remove").returncode == 2
+    assert own_daemon.area.run(*word, "--workspace", "w", "freeze", "spare").returncode == 0
+    assert own_daemon.area.run(*word, "template", "remove", "spare").stdout == b"spare\n"
     said = own_daemon.area.run(*word, "fork", "ready", "2")
     assert (said.returncode, said.stdout) == (0, b"ready-1\nready-2\n"), said
     assert b"not '0'" in own_daemon.area.run(*word, "fork", "ready", "0").stderr
