@@ -257,6 +257,14 @@ bool session_tells_ports(const struct session *session)
 	return !session->workspace || workspace_tells_ports(session->workspace);
 }
 
+bool session_owns_ports(const struct session *session)
+{
+	uint64_t cgroup;
+
+	return owner_of_ports(session, &cgroup) &&
+	       (cgroup != 0 || session_count(session->workspace) == 1);
+}
+
 bool session_ports(const struct session *session, struct listening_ports *ret)
 {
 	uint64_t cgroup;

@@ -249,6 +249,12 @@ def test_ports_are_told(client, workspace):
     until(client, "web", "up", after=0)
     assert read(client, "web", wait_ms=0)["ports"] == [3456]
     assert ", listens at port 3456" in shown(client, "list_commands")
+    # Where no cgroup tells whose it is, nobody is named as its owner.
+    background(client, "sleep 600", name="idle")
+    idle, = (line for line in shown(client, "list_commands").splitlines() if line.startswith("idle"))
+    assert ", listens at port" not in idle, idle
+    web, = (line for line in shown(client, "list_commands").splitlines() if line.startswith("web"))
+    assert "listens at port 3456" in web, web
 
 
 # Input

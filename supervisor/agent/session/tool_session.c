@@ -138,8 +138,9 @@ static void note_port(void *context, const struct session *session)
 		if (!search->any && !command_ends_with(search->observation, named))
 			continue;
 		search->found++;
-		notes_add(search->notes, "\"%.*s\" in the background listens at port %s%s",
-			(int)info.name.len, info.name.data, digits,
+		notes_add(search->notes, "\"%.*s\" in the background%s listens at port %s%s",
+			(int)info.name.len, info.name.data,
+			session_owns_ports(session) ? "" : ", or another command,", digits,
 			search->offered & TOOLS_SESSIONS
 				? ": read_output shows what it writes, stop_command ends it"
 				: "");

@@ -68,7 +68,11 @@ static void put_state(struct session_text *out, struct json_text *json,
 	put(out, "%s for %" PRId64 ".%" PRId64 " s", session_state_name(info->state),
 		info->age_ms / 1000, info->age_ms / 100 % 10);
 	for (size_t i = 0; i < ports.n; i++)
-		put(out, "%s %u", i == 0 ? ", listens at port" : ",", ports.ports[i]);
+		put(out, "%s %u",
+			i > 0                         ? ","
+			: session_owns_ports(session) ? ", listens at port"
+						      : ", it or another command listens at port",
+			ports.ports[i]);
 }
 
 /* Writes what became of input. */
