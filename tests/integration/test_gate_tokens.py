@@ -31,12 +31,17 @@ class Issuer:
         self.kid, self.key = kid, place / f"{kid}.pem"
         subprocess.run(["openssl", "genrsa", "-out", self.key, "2048"], check=True, capture_output=True)
 
+    @staticmethod
+    def after(seconds):
+        """A time as tokens have it."""
+        return int(time.time()) + seconds
+
     def jwk(self):
         printed = subprocess.run(["openssl", "rsa", "-in", self.key, "-noout", "-modulus"], check=True, capture_output=True, text=True).stdout
         return {"kty": "RSA", "kid": self.kid, "use": "sig", "alg": "RS256", "e": "AQAB", "n": encode(bytes.fromhex(printed.strip().split("=")[1]))}
 
     def token(self, **claims):
-        said = {"iss": ISSUER, "aud": AUDIENCE, "sub": "somebody", "tenant": "blue", "exp": int(time.time()) + 600, **claims}
+        said = {"iss": ISSUER, "aud": AUDIENCE, "sub": "somebody", "tenant": "blue", "exp": Issuer.after(600), **claims}
         text = f"{encode({'alg': 'RS256', 'kid': self.kid, 'typ': 'at+jwt'})}.{encode(said)}"
         signature = subprocess.run(["openssl", "dgst", "-sha256", "-sign", self.key], input=text.encode(), check=True, capture_output=True).stdout
         return f"{text}.{encode(signature)}"
@@ -112,7 +117,7 @@ def HttpMcpOf(gate, key):
 def test_a_session_is_a_subjects(gate, issuer):
     """The next token of the same subject goes on with it; another subject's has no such session."""
     client = HttpMcpOf(gate, issuer.token())
-    client.key = issuer.token(exp=int(time.time()) + 700)
+    client.key = issuer.token(exp=issuer.after(700))
     assert not client.result(run(1, "true"))["isError"]
     for other in ({"sub": "another"}, {"tenant": "green"}):
         client.key = issuer.token(**other)
@@ -122,12 +127,12 @@ def test_a_session_is_a_subjects(gate, issuer):
 
 
 def unsigned(**head):
-    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "somebody", "tenant": "blue", "exp": int(time.time()) + 600}
+    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "somebody", "tenant": "blue", "exp": Issuer.after(600)}
     return f"{encode(head)}.{encode(claims)}."
 
 
 @pytest.mark.parametrize("make", [
-    lambda issuer: issuer.token(exp=int(time.time())), lambda issuer: issuer.token(aud="https://other.example.org/mcp"),
+    lambda issuer: issuer.token(exp=issuer.after(0)), lambda issuer: issuer.token(aud="https://other.example.org/mcp"),
     lambda issuer: issuer.token(iss="https://evil.example.org"), lambda issuer: issuer.token(tenant="../closed"),
     lambda issuer: issuer.token(sub=None), lambda issuer: unsigned(alg="none") + "AA", lambda issuer: unsigned(alg="HS256", kid="first") + "AA",
     lambda issuer: issuer.token()[:-1], lambda issuer: issuer.token() + ".", lambda issuer: "e2b_" + "0" * 40, lambda issuer: "a.b.c",
@@ -154,8 +159,9 @@ def test_tokens_are_for_mcp_and_the_protocol_alone(gate, issuer):
     assert gate.request("POST", "/mcp", None, [f"X-API-Key: {issuer.token()}"], json.dumps(initialize()).encode()).status == 401
 
 
+@pytest.mark.deep("slow")
 def test_an_expired_token_ends_what_is_open(gate, issuer):
-    soon = issuer.token(exp=int(time.time()) + 3)
+    soon = issuer.token(exp=issuer.after(3))
     connection = gate.agent(soon)
     client = HttpMcpOf(gate, soon)
     stream = client.open(None, "GET").begin()
