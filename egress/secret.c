@@ -6,8 +6,8 @@
 #include "egress/secret.h"
 
 #include "common/cleanup.h"
-#include "common/io.h"
 #include "common/egress/secret_line.h"
+#include "common/io.h"
 
 #include <errno.h>
 #include <fcntl.h>

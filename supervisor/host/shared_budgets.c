@@ -3,6 +3,7 @@
 #include "supervisor/host/shared_budgets.h"
 
 #include "common/cleanup.h"
+#include "common/config_defaults.h"
 #include "common/limits.h"
 #include "supervisor/host/cgroup.h"
 
@@ -79,7 +80,7 @@ static const struct budget {
 };
 
 static uint64_t found[ARRAY_SIZE(budgets)], kept[ARRAY_SIZE(budgets)];
-static uint64_t workspaces, watches;
+static uint64_t workspaces, watches = DEFAULT_WATCHES;
 static bool user_mode, read_once;
 static char remedy[1536];
 

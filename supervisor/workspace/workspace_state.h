@@ -70,7 +70,7 @@ struct workspace {
 	unsigned running[CALL_CLASSES];
 	struct sched_queues queues;
 	struct timer idle;
-	TAILQ_ENTRY(workspace) idle_link; /* if it is_idle: its cell is open for no call */
+	TAILQ_ENTRY(workspace) idle_link;    /* if it is_idle: its cell is open for no call */
 	bool is_idle, leaves;                /* leaves: its idle cell is to end for others */
 	bool starves;                        /* commands wait for tasks */
 	enum cell_status descriptors_status; /* of its cell, when descriptors were counted */

@@ -383,6 +383,17 @@ def test_a_client_that_leaves_before_it_has_a_session_leaves_none(gate, blue):
     assert procfs.eventually(lambda: links(gate) == before)
 
 
+def late_answer(stream):
+    """Returns a request's answer, which is a stream's only event if a busy machine takes more than 15 seconds for it."""
+    connection = stream.connection
+    while b"\r\n\r\n" not in connection.read:
+        assert connection.more()
+    if b"text/event-stream" not in connection.read.split(b"\r\n\r\n")[0]:
+        return connection.answer().json()
+    (only,) = stream.begin().events()
+    return only
+
+
 def test_answers_that_are_not_read_hold_the_session_back(gate, blue, mcp):
     """The gate holds some of them, and reads the others when the client reads."""
     assert not mcp.result(tool(0, "write_file", path="big", content="x" * 1_000_000))["isError"]
@@ -396,9 +407,9 @@ def test_answers_that_are_not_read_hold_the_session_back(gate, blue, mcp):
     other.ask(None, method="DELETE")
     assert is_sanitized() or gate_memory(gate) < 12 << 20
     with concurrent.futures.ThreadPoolExecutor(len(begun)) as pool:
-        answers = list(pool.map(lambda stream: stream.connection.answer(), begun))
-    assert [answer.json()["id"] for answer in answers] == list(range(1, 41))
-    assert all(len(answer.body) > 500_000 for answer in answers)
+        answers = list(pool.map(late_answer, begun))
+    assert [answer["id"] for answer in answers] == list(range(1, 41))
+    assert all(len(json.dumps(answer)) > 500_000 for answer in answers)
 
 
 def test_answers_are_of_the_memory_of_the_tenant(gate, blue, mcp):

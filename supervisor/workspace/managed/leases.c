@@ -272,7 +272,8 @@ void leases_look(struct leases *leases, const struct config *config, bool tidies
 
 struct leases *leases_new(struct workspaces *workspaces)
 {
-	static const struct tenant_walk_owner owner = {list_leases, next_lease, look_at_lease, NULL};
+	static const struct tenant_walk_owner owner = {
+		list_leases, next_lease, look_at_lease, NULL};
 	struct leases *leases = calloc(1, sizeof(*leases));
 
 	if (!leases)
