@@ -273,7 +273,8 @@ class Area:
         with acting_as(os.getuid()):
             for path in self.roots_own:
                 shutil.rmtree(path, ignore_errors=True)
-        shutil.rmtree(self.path)
+        # A daemon that was killed may leave a tree that is deeper than shutil.rmtree() can recurse.
+        subprocess.run(["rm", "-rf", "--", self.path], check=True)
 
 
 def system_config(area, *lines):
