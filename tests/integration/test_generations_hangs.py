@@ -75,7 +75,7 @@ def test_a_template_is_finished_by_the_old_daemon(pair):
             assert error_of(newcomer, "workspace.open", {"workspace": "w"})["data"]["code"] == "BUSY"
         said = second.ctl("template", "remove", "t")
         assert said.returncode != 0 and b"before the service was replaced" in said.stderr, said
-    assert client.result(asked) == {"workspace": "w", "template": "t"}
+    assert client.result(asked) == {"workspace": "w", "template": "t", "replaced": False}
     assert ended(first) == 0 and procfs.eventually(lambda: "old_daemon" not in status(second))
     assert templates(second) == {"t": 0} and not second.unfinished()
     with opened(second, name="w") as newcomer:
