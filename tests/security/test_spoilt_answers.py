@@ -40,6 +40,7 @@ AGENT = {  # in this order; the second of a name is another form of it
     "put": ["@w", "put", "{tree}", "tree"], "get": ["@w", "get", "tree", "{into}"], "export": ["@w", "export"],
     "import": ["@v", "import"], "workspace info": ["workspace", "info", "w"],
     "freeze": ["@w", "freeze", "ready"], "fork": ["fork", "ready", "2"], "workspace remove": ["workspace", "remove", "v"],
+    "template list": ["template", "list"], "watch": ["@w", "watch"],
     "session": ["@w", "session", "start", "--name=s", "echo out; sleep 1000"],
     "session list": ["@w", "session", "list"], "session read": ["@w", "session", "read", "s"],
     "session write": ["@w", "session", "write", "s", "text"], "session end": ["@w", "session", "end", "s"],
@@ -110,7 +111,7 @@ class Place:
         path = self.fresh_path()
         real = self.daemon.control_socket if program == "cloisterctl" else self.daemon.socket
         recorder = Recorder(path, real)
-        follows = name in ("events", "denials follow")
+        follows = name in ("events", "denials follow", "watch")
         command = self.words(program, words, path)
         if name in ("run", "shell"):
             status, shown = on_terminal(self.area, command, self.env, typed=b"exit\n")
@@ -126,8 +127,8 @@ class Place:
                 with self.daemon.connect() as client:
                     client.call("workspace.open", {"workspace": "w"})
                     # Until it listens, nothing is told.
-                    while name == "events" and not select.select([process.stdout], [], [], 0.1)[0]:
-                        client.run("true")
+                    while name in ("events", "watch") and not select.select([process.stdout], [], [], 0.1)[0]:
+                        client.run("date > changed")
                     procfs.eventually(lambda: any(len(rounds) > 1 and rounds[-1] for rounds in recorder.connections))
                 process.terminate()
             status, shown = 0, b""
