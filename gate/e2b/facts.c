@@ -17,6 +17,8 @@
 #define SHOWN_CPUS      1
 #define SHOWN_MEMORY_MB 512
 #define SHOWN_DISK_MB   1024
+/* The last moment that RFC 3339 can write. */
+#define LAST_MS 253402300799999
 
 int64_t facts_now(void)
 {
@@ -48,13 +50,14 @@ int64_t facts_time(struct text text)
 
 void facts_time_write(int64_t ms, char ret_text[static 32])
 {
-	time_t seconds = (time_t)(ms / 1000);
+	int64_t shown = ms < 0 ? 0 : ms > LAST_MS ? LAST_MS : ms;
+	time_t seconds = (time_t)(shown / 1000);
 	char date[24];
 	struct tm tm;
 
 	gmtime_r(&seconds, &tm);
 	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(ret_text, 32, "%s.%03dZ", date, (int)(ms % 1000));
+	snprintf(ret_text, 32, "%s.%03dZ", date, (int)(shown % 1000));
 }
 
 static bool is_label(struct json_object *labels, const char *name, const char *value)

@@ -65,7 +65,7 @@ struct json_object *facts_lease(int64_t ms, bool pauses);
 /** Parses a time as RFC 3339 has it, in UTC. Returns milliseconds since the epoch, or -1. */
 int64_t facts_time(struct text text);
 
-/** Writes a time as RFC 3339 has it. */
+/** Writes a time as RFC 3339 has it, or the nearest from 1970 to 9999: labels may say any. */
 void facts_time_write(int64_t ms, char ret_text[static 32]);
 
 /** Returns the parameters by which workspace.open opens the sandbox's @workspace, which exists. */

@@ -153,6 +153,9 @@ static void put_time(struct json_object *node, struct text seconds)
 	char time[32];
 	double value = seconds.len > 0 ? strtod(seconds.data, NULL) : 0;
 
+	/* A file may have a time that is too large in milliseconds. */
+	if (value > 1e15)
+		value = 1e15;
 	facts_time_write(value > 0 ? (int64_t)(value * 1000) : 0, time);
 	json_put_text(node, "mtime", text_from(time));
 }

@@ -42,3 +42,26 @@ TEST(test_a_lease_that_ends)
 		json_object_put(row);
 	}
 }
+
+/* A label of the tenant's, and a file of a sandbox, have any time. */
+TEST(test_times_that_no_date_has)
+{
+	static const struct {
+		int64_t ms;
+		const char *text;
+	} cases[] = {
+		{1, "1970-01-01T00:00:00.001Z"},
+		{-1, "1970-01-01T00:00:00.000Z"},
+		{INT64_MIN, "1970-01-01T00:00:00.000Z"},
+		{253402300799999, "9999-12-31T23:59:59.999Z"},
+		{253402300800000, "9999-12-31T23:59:59.999Z"},
+		{INT64_MAX, "9999-12-31T23:59:59.999Z"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[32];
+
+		facts_time_write(cases[i].ms, text);
+		assert_string_equal(text, cases[i].text);
+	}
+}
