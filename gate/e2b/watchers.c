@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * In cloister-gate, which trusts no client: filesystem.Filesystem/CreateWatcher, GetWatcherEvents
- * and RemoveWatcher. A bounded number of events wait here until the client asks for them. A watcher
- * that is not asked ends. After a restart the gate answers not_found.
+ * and RemoveWatcher. A bounded number of events wait here until the client asks for them, in the
+ * tenant's share of the gate's memory. A watcher that is not asked ends. After a restart the gate
+ * answers not_found.
  */
 
+#include "common/budget.h"
+#include "common/byte_queue.h"
+#include "common/cleanup.h"
+#include "common/limits.h"
 #include "gate/e2b/data.h"
 #include "gate/e2b/dir_watch.h"
 #include "gate/e2b/sandbox.h"
 #include "gate/gate.h"
 #include "gate/request.h"
+#include "gate/tenant_share.h"
 
 #include <event2/event.h>
 #include <json-c/json.h>
@@ -19,15 +25,17 @@
 #include <sys/random.h>
 
 #define WATCHERS_OF_SANDBOX 16
-#define WATCHERS            1024
+#define WATCHERS            1024 /* of all tenants */
 #define WATCHER_EVENTS      4096
 #define WATCHER_IDLE_S      600
 
 struct watcher {
 	struct watcher *next;
 	struct dir_watch *watch;
-	struct op *op; /* that is to be answered when it is watched; kept by op_stay() */
-	struct json_object *events;
+	struct op *op;            /* that is to be answered when it is watched; kept by op_stay() */
+	struct byte_queue events; /* JSON, with a comma behind each */
+	unsigned n_events;
+	struct gate_hold hold; /* what they take */
 	struct event *idle;
 	bool lost;     /* there were more events */
 	bool ended;    /* nothing is watched any more */
@@ -35,9 +43,18 @@ struct watcher {
 	char message[256];
 	char id[17];
 	char sandbox[SANDBOX_ID_LETTERS + 1];
+	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
 };
 
 static struct watcher *watchers;
+
+static void drop_events(struct watcher *watcher)
+{
+	byte_queue_free(&watcher->events);
+	watcher->events = (struct byte_queue){0};
+	watcher->n_events = 0;
+	gate_hold_release(&watcher->hold);
+}
 
 static void watcher_free(struct watcher *watcher)
 {
@@ -47,7 +64,7 @@ static void watcher_free(struct watcher *watcher)
 		at = &(*at)->next;
 	*at = watcher->next;
 	dir_watch_free(watcher->watch);
-	json_object_put(watcher->events);
+	drop_events(watcher);
 	if (watcher->idle)
 		event_free(watcher->idle);
 	free(watcher);
@@ -90,15 +107,30 @@ static void on_begun(void *context)
 	op_leave(op);
 }
 
+/* Returns false if there is no room for it. */
+static bool keep_watcher_event(struct watcher *watcher, struct json_object *event)
+{
+	struct byte_queue *events = &watcher->events;
+	size_t len = 0;
+	const char *text = json_object_to_json_string_length(event, JSON_C_TO_STRING_PLAIN, &len);
+
+	if (!text || watcher->n_events == WATCHER_EVENTS ||
+		!gate_hold_set(&watcher->hold, watcher->tenant, events->len + len + 1) ||
+		byte_queue_append(events, text, len) < 0 || byte_queue_append(events, ",", 1) < 0)
+		return false;
+	watcher->n_events++;
+	return true;
+}
+
+/* Once an event was lost, the client must list the directory, and needs none of the others. */
 static void on_event(void *context, struct json_object *event)
 {
 	struct watcher *watcher = context;
 
-	if (json_object_array_length(watcher->events) < WATCHER_EVENTS) {
-		json_object_array_add(watcher->events, event);
-		return;
+	if (!watcher->lost && !keep_watcher_event(watcher, event)) {
+		watcher->lost = true;
+		drop_events(watcher);
 	}
-	watcher->lost = true;
 	json_object_put(event);
 }
 
@@ -128,16 +160,18 @@ static void on_watcher_ended(void *context, const char *code, const char *messag
 	op_leave(op);
 }
 
+/* Ended watchers count too, which cost cloisterd nothing: no tenant can have all. */
 static bool is_full(const struct op *op)
 {
 	const struct text id = sandbox_id_of(op->sandbox);
-	unsigned all = 0, own = 0;
+	unsigned all = 0, of_tenant = 0, own = 0;
 
 	for (const struct watcher *at = watchers; at; at = at->next) {
 		all++;
+		of_tenant += strcmp(at->tenant, sandbox_tenant(op->sandbox)) == 0;
 		own += text_equal(text_from(at->sandbox), id);
 	}
-	return all >= WATCHERS || own >= WATCHERS_OF_SANDBOX;
+	return share_left(true, WATCHERS, all, of_tenant) == 0 || own >= WATCHERS_OF_SANDBOX;
 }
 
 static struct watcher *watcher_new(struct op *op)
@@ -148,7 +182,7 @@ static struct watcher *watcher_new(struct op *op)
 
 	if (watcher == NULL)
 		return NULL;
-	watcher->events = json_object_new_array();
+	snprintf(watcher->tenant, sizeof(watcher->tenant), "%s", sandbox_tenant(op->sandbox));
 	watcher->idle = event_new(gate_request_gate(op->request)->base, -1, 0, on_idle, watcher);
 	watcher->next = watchers;
 	watchers = watcher;
@@ -208,10 +242,27 @@ static struct watcher *find_watcher(struct op *op)
 	return watcher;
 }
 
+static void answer_events(struct op *op, struct watcher *watcher)
+{
+	_cleanup_(byte_queue_free) struct byte_queue answer = {0};
+	struct text events = byte_queue_peek(&watcher->events);
+
+	if (events.len > 0)
+		events.len--; /* the last comma */
+	if (byte_queue_append(&answer, "{\"events\":[", strlen("{\"events\":[")) < 0 ||
+		(events.len > 0 && byte_queue_append(&answer, events.data, events.len) < 0) ||
+		byte_queue_append(&answer, "]}", 2) < 0) {
+		op_no_memory(op);
+		return;
+	}
+	/* Their share of the memory becomes the answer's. */
+	drop_events(watcher);
+	op_answer_text(op, 200, byte_queue_peek(&answer));
+}
+
 void filesystem_get_watcher_events(struct op *op)
 {
 	struct watcher *watcher = find_watcher(op);
-	struct json_object *answer;
 
 	if (watcher == NULL)
 		return;
@@ -221,16 +272,11 @@ void filesystem_get_watcher_events(struct op *op)
 			"Events were lost, because they were not asked for in time: list the "
 			"directory");
 		watcher->lost = false;
-	} else if (watcher->ended && json_object_array_length(watcher->events) == 0) {
+	} else if (watcher->ended && watcher->n_events == 0) {
 		answer_end(op, watcher->code, watcher->message);
-		return;
 	} else {
-		answer = json_object_new_object();
-		json_object_object_add(answer, "events", json_object_get(watcher->events));
-		op_answer(op, 200, answer);
+		answer_events(op, watcher);
 	}
-	json_object_put(watcher->events);
-	watcher->events = json_object_new_array();
 }
 
 void filesystem_remove_watcher(struct op *op)

@@ -17,7 +17,7 @@ import pytest
 
 import procfs
 from e2b_client import END, Sandbox, ask
-from http_gate import HttpGate, daemon_behind
+from http_gate import HttpGate, call, daemon_behind
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")
 DOMAIN = "box.test"
@@ -469,6 +469,81 @@ def test_watchers(gate, sandbox):
     for number in numbers:
         assert rpc("RemoveWatcher", watcherId=number)[0] == 200
     assert procfs.eventually(lambda: links(gate) == before)
+
+
+def metric(gate, name):
+    return int(re.search(f"^cloister_gate_{name} (\\d+)$", gate.request("GET", "/metrics").body.decode(), re.M)[1])
+
+
+def hold_memory(gate, sandbox, stack, size):
+    """Sends a body without its last byte."""
+    head = gate.head("POST", "/process.Process/SendInput", None, *sandbox.headers(
+        "Content-Type: application/json", f"Content-Length: {size + 1}")).encode()
+    before = metric(gate, "bytes_in_total")
+    stack.enter_context(connection := gate.connect()).send(head + b" " * size)
+    assert procfs.eventually(lambda: metric(gate, "bytes_in_total") >= before + size)
+    return connection
+
+
+@pytest.mark.deep("slow")
+def test_events_that_nobody_asks_for_are_of_the_tenants_memory(gate, blue):
+    box = Sandbox(gate, blue)
+    box.rpc("filesystem.Filesystem/MakeDir", path="seen")
+    number = box.rpc("filesystem.Filesystem/CreateWatcher", path="seen", includeEntry=True)[1]["watcherId"]
+
+    def events():
+        return box.rpc("filesystem.Filesystem/GetWatcherEvents", watcherId=number)[1]
+
+    def are_lost():
+        done = call(agent, "tool.call", {"tool": "run_command", "arguments": {
+            "command": f"rm -f seen/*; for i in $(seq 100); do : > seen/{'x' * 240}$i; done"}})
+        assert done["output"]["exit_code"] == 0, done
+        return events().get("code") == "data_loss"
+
+    with gate.agent(blue) as agent, contextlib.ExitStack() as stack:
+        call(agent, "workspace.open", {"workspace": f"{box.id}-1", "create": False})
+        room = hold_memory(gate, box, stack, 16384)
+        for size in [6_000_000] * 24 + [size for power in range(22, 11, -1) for size in [1 << power] * 2]:
+            hold_memory(gate, box, stack, size)
+        room.close()
+        assert procfs.eventually(are_lost)
+    assert procfs.eventually(lambda: "events" in events())
+    box.rpc("filesystem.Filesystem/MakeDir", path="seen/again")
+    seen = []
+    assert procfs.eventually(lambda: seen.extend(events()["events"]) or "again" in [event["name"] for event in seen])
+    assert box.kill() == 204
+
+
+def end_watchers(box):
+    """Makes watchers whose directories are removed, which cost cloisterd nothing, until the gate refuses one."""
+    made = 0
+    while True:
+        box.rpc("filesystem.Filesystem/MakeDir", path="d")
+        numbers = [box.rpc("filesystem.Filesystem/CreateWatcher", path="d")[1].get("watcherId") for _ in range(8)]
+        made += sum(number is not None for number in numbers)
+        box.rpc("filesystem.Filesystem/Remove", path="d")
+        if None in numbers:
+            return made
+        assert procfs.eventually(lambda: all(box.rpc("filesystem.Filesystem/GetWatcherEvents", watcherId=number)[0] != 200
+                                             for number in numbers))
+
+
+@pytest.mark.deep("slow")
+def test_a_tenant_cannot_have_all_watchers(area, tenants):
+    with daemon_behind(area, config(tenants[1], tenants[0])) as daemon:
+        running = HttpGate(area, daemon, tenants[1], f"domain = {DOMAIN}")
+        key, made = running.key("blue")["key"], 16
+        total = 0
+        while made == 16 and total <= 512:
+            box = Sandbox(running, key)
+            made = end_watchers(box)
+            total += made
+            assert box.kill() == 204
+        assert total == 512
+        other = Sandbox(running, running.key("green")["key"])
+        assert other.rpc("filesystem.Filesystem/CreateWatcher", path=".")[0] == 200
+        assert other.kill() == 204
+        assert running.stop() == 0
 
 
 def test_what_does_not_exist_here_is_refused_by_name(gate, blue):
