@@ -7,6 +7,8 @@ import os
 import random
 import re
 import signal
+import statistics
+import time
 from functools import partial
 
 import pytest
@@ -292,6 +294,26 @@ def test_a_template_is_replaced_while_forks_go_on(area, start_daemon, way):
     assert procfs.eventually(lambda: not in_state(daemon, "t", "t~*", ".unfinished-*", ".size-*"))
 
 
+@pytest.mark.skipif(SYSTEM, reason="forks are mounted above their template in user mode")
+def test_a_fork_that_cannot_be_read_keeps_its_template(start_daemon, area):
+    """What is not known of a fork's layers must not look as if nobody used the template."""
+    daemon = start_one(start_daemon, area, BY)
+    client = opened(daemon, "w")
+    client.run("echo one > f")
+    freeze(client, "t")
+    old, = fork(client, "t")
+    with acting_as(os.getuid()):
+        layers, = (path for path in (daemon.state / "workspaces").rglob(f".layers-{old}"))
+        layers.chmod(0)
+    client.run("echo two > f")
+    replace(client, "t")
+    with acting_as(os.getuid()):
+        layers.chmod(0o700)
+    assert content(daemon, old) == "one\n"
+    client.call("workspace.remove", {"workspace": old})
+    assert [row["replaced"] for row in client.call("template.list", {})["templates"]] == [False]
+
+
 def test_replaced_templates_count(start_daemon, area):
     expected["way"] = BY
     lines = ["[cloister]", *["mode = system"] * SYSTEM, f"admin_group = {area.account.gid}", "[tenant one]",
@@ -306,6 +328,30 @@ def test_replaced_templates_count(start_daemon, area):
         client.call("workspace.remove", {"workspace": name})
     replace(client, "t")
     assert 'cloister_tenant_templates{tenant="one"} 1\n' in daemon.control().call("metrics")["text"]
+
+
+@pytest.mark.deep("busy")
+@pytest.mark.skipif(SYSTEM, reason="forks are mounted above their template in user mode")
+def test_replaced_templates_stall_nobody(start_daemon, area):
+    """A removal looks for other forks of one replaced template, and not once more for each of them."""
+    expected["way"] = BY
+    lines = ["[cloister]", f"admin_group = {area.account.gid}", "[tenant one]", f"users = {area.account.name}", "managed = yes", ""]
+    daemon = start_daemon(config="\n".join(lines))
+    client = opened(daemon, "w")
+    old = []
+    for i in range(15):
+        client.call("workspace.freeze", {"template": "t", "replace": i > 0})
+        old += client.call("workspace.fork", {"from": "t", "count": 40})["workspaces"][:2]
+    client.call("workspace.freeze", {"template": "t", "replace": True})
+    new = client.call("workspace.fork", {"from": "t", "count": 30})["workspaces"]
+
+    def removal(name):
+        before = time.monotonic()
+        client.call("workspace.remove", {"workspace": name})
+        return time.monotonic() - before
+
+    took = [(removal(one), removal(other)) for one, other in zip(old, new)]
+    assert statistics.median(one for one, _ in took) < 5 * statistics.median(other for _, other in took), took
 
 
 def test_a_death_leaves_no_replaced_template(start_daemon, area):

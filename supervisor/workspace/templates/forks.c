@@ -344,8 +344,11 @@ static enum tool_error check_forking(
 {
 	struct tenant *tenant = forking->tenant;
 	enum tool_error error;
+	int r = template_newest(all, tenant, text_from(forking->template), forking->tree);
 
-	if (!template_newest(all, tenant, text_from(forking->template), forking->tree))
+	if (r < 0)
+		return refusal_set(ret_refusal, tool_error_from_errno(-r), NULL);
+	if (r == 0)
 		return refusal_set(ret_refusal, TOOL_NOT_FOUND,
 			"The tenant has no such template: make one with workspace.freeze");
 	error = managed_quota_check_many(all->managed_fd, tenant, forking->count, ret_refusal);

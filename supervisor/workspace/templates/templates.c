@@ -108,13 +108,16 @@ static int add_tree(struct trees *trees, const struct tree *tree)
 	return 0;
 }
 
+/* @directory: of the tenant's templates, or -errno. */
 static int read_trees(int directory, struct trees *ret)
 {
-	DIR *stream = directory_read(directory, ".");
+	DIR *stream = directory < 0 ? NULL : directory_read(directory, ".");
 	const struct dirent *entry;
 	struct tree tree;
-	int r = stream ? 0 : -errno;
+	int r = directory < 0 ? directory : stream ? 0 : -errno;
 
+	if (r == -ENOENT) /* the tenant has none yet */
+		return 0;
 	while (r == 0 && (entry = readdir(stream)))
 		if (tree_read(text_from(entry->d_name), &tree))
 			r = add_tree(ret, &tree);
@@ -131,32 +134,32 @@ static bool tree_is_replaced(const struct trees *trees, size_t i)
 }
 
 /* Returns the number of the newest tree of @name; 0: there is none. */
-static uint32_t newest_tree(int directory, struct text name)
+static uint32_t newest_tree(const struct trees *trees, struct text name)
 {
-	DIR *stream = directory < 0 ? NULL : directory_read(directory, ".");
-	const struct dirent *entry;
 	uint32_t number = 0;
-	struct tree tree;
 
-	while (stream && (entry = readdir(stream)))
-		if (tree_read(text_from(entry->d_name), &tree) && tree.number > number &&
-			text_equal(text_from(tree.name), name))
-			number = tree.number;
-	if (stream)
-		closedir(stream);
+	for (size_t i = 0; i < trees->n; i++)
+		if (text_equal(text_from(trees->list[i].name), name))
+			number = trees->list[i].number;
 	return number;
 }
 
-bool template_newest(const struct workspaces *all, const struct tenant *tenant, struct text name,
+int template_newest(const struct workspaces *all, const struct tenant *tenant, struct text name,
 	char ret[LIMIT_TEMPLATE_TREE_BYTES + 1])
 {
 	_cleanup_close_ int directory =
 		open_templates_directory(all->managed_fd, tenant, true, false);
+	struct trees trees = {0};
 	struct tree tree;
+	int r;
 
 	if (!is_managed_name(name) || !tree_read(name, &tree))
-		return false;
-	tree.number = newest_tree(directory, name);
+		return 0;
+	r = read_trees(directory, &trees);
+	tree.number = newest_tree(&trees, name);
+	free(trees.list);
+	if (r < 0)
+		return r;
 	tree_put(&tree, ret);
 	return tree.number > 0;
 }
@@ -167,8 +170,10 @@ struct uses {
 	char (*names)[LIMIT_TEMPLATE_TREE_BYTES + 1];
 };
 
-static int add_use(struct uses *uses, const char *template)
+static int add_use(void *context, const char *tree)
 {
+	struct uses *uses = context;
+
 	if (uses->n == uses->size) {
 		size_t size = uses->size > 0 ? 2 * uses->size : 64;
 		void *names = reallocarray(uses->names, size, sizeof(*uses->names));
@@ -178,25 +183,29 @@ static int add_use(struct uses *uses, const char *template)
 		uses->names = names;
 		uses->size = size;
 	}
-	snprintf(uses->names[uses->n++], sizeof(*uses->names), "%s", template);
+	snprintf(uses->names[uses->n++], sizeof(*uses->names), "%s", tree);
 	return 0;
 }
 
-static int find_use(int tenant_fd, const char *name, struct uses *uses)
+/* What is done with the tree of a fork. A result other than 0 ends the search. */
+typedef int (*use_found)(void *context, const char *tree);
+
+static int find_use(int tenant_fd, const char *name, use_found found, void *context)
 {
 	DIR *layers = directory_read(tenant_fd, name);
 	const struct dirent *entry;
-	int r = 0;
+	int r = layers || errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
 
 	while (layers && r == 0 && (entry = readdir(layers)))
 		if (strncmp(entry->d_name, LAYERS_FROM, strlen(LAYERS_FROM)) == 0)
-			r = add_use(uses, entry->d_name + strlen(LAYERS_FROM));
+			r = found(context, entry->d_name + strlen(LAYERS_FROM));
 	if (layers)
 		closedir(layers);
 	return r;
 }
 
-static int read_uses(int managed_fd, const struct tenant *tenant, struct uses *ret)
+/* Returns 0, what @found has returned, or -errno. */
+static int each_use(int managed_fd, const struct tenant *tenant, use_found found, void *context)
 {
 	_cleanup_close_ int fd = managed_directory(managed_fd, tenant);
 	DIR *directory = fd < 0 ? NULL : directory_read(fd, ".");
@@ -207,9 +216,14 @@ static int read_uses(int managed_fd, const struct tenant *tenant, struct uses *r
 		return fd == -ENOENT ? 0 : fd < 0 ? fd : -errno;
 	while (r == 0 && (entry = readdir(directory)))
 		if (strncmp(entry->d_name, LAYERS_PREFIX, strlen(LAYERS_PREFIX)) == 0)
-			r = find_use(fd, entry->d_name, ret);
+			r = find_use(fd, entry->d_name, found, context);
 	closedir(directory);
 	return r;
+}
+
+static int read_uses(int managed_fd, const struct tenant *tenant, struct uses *ret)
+{
+	return each_use(managed_fd, tenant, add_use, ret);
 }
 
 static size_t count_uses(const struct uses *uses, const char *template)
@@ -231,16 +245,19 @@ static int64_t made_ms(int directory, const char *name)
 	return status.stx_btime.tv_sec * 1000 + status.stx_btime.tv_nsec / 1000000;
 }
 
+static int is_use(void *context, const char *tree)
+{
+	const char **wanted = context;
+
+	return strcmp(*wanted, tree) == 0;
+}
+
 /* Whether a fork shows the tree, or is being made of it. If that is not known, it is. */
 static bool tree_is_used(
 	const struct workspaces *all, const struct tenant *tenant, const char *tree)
 {
-	struct uses uses = {0};
-	bool used = forks_copy(all, tenant, tree) ||
-		    read_uses(all->managed_fd, tenant, &uses) < 0 || count_uses(&uses, tree) > 0;
-
-	free(uses.names);
-	return used;
+	return forks_copy(all, tenant, tree) ||
+	       each_use(all->managed_fd, tenant, is_use, &tree) != 0;
 }
 
 int templates_each(const struct workspaces *all, const struct tenant *tenant,
@@ -289,19 +306,38 @@ static int put_aside(const struct workspaces *all, const struct tenant *tenant, 
 	return 0;
 }
 
-/* Drops trees that are replaced and unused. Another generation may be copying one. */
+/* Another generation may be copying a tree that this one does not use. */
+static bool may_drop(const struct workspaces *all)
+{
+	return !all->retiring && !all->elsewhere;
+}
+
+static bool one_is_replaced(const struct trees *trees)
+{
+	for (size_t i = 0; i < trees->n; i++)
+		if (tree_is_replaced(trees, i))
+			return true;
+	return false;
+}
+
+/* Drops trees that are replaced and unused. */
 static void drop_replaced(const struct workspaces *all, const struct tenant *tenant, int directory)
 {
 	char tree[LIMIT_TEMPLATE_TREE_BYTES + 1];
 	struct trees trees = {0};
+	struct uses uses = {0};
 
-	if (!all->retiring && !all->elsewhere && read_trees(directory, &trees) == 0)
+	/* The uses once for all: each reads a directory of every workspace. */
+	if (may_drop(all) && read_trees(directory, &trees) == 0 && one_is_replaced(&trees) &&
+		read_uses(all->managed_fd, tenant, &uses) == 0)
 		for (size_t i = 0; i < trees.n; i++) {
 			tree_put(&trees.list[i], tree);
-			if (tree_is_replaced(&trees, i) && !tree_is_used(all, tenant, tree))
+			if (tree_is_replaced(&trees, i) && count_uses(&uses, tree) == 0 &&
+				!forks_copy(all, tenant, tree))
 				(void)put_aside(all, tenant, tree);
 		}
 	free(trees.list);
+	free(uses.names);
 }
 
 void template_let_go(const struct workspaces *all, const struct tenant *tenant, const char *tree)
@@ -310,7 +346,8 @@ void template_let_go(const struct workspaces *all, const struct tenant *tenant, 
 	char now[LIMIT_TEMPLATE_TREE_BYTES + 1];
 
 	if (tree_read(text_from(tree), &read) &&
-		template_newest(all, tenant, text_from(read.name), now) && strcmp(tree, now) != 0)
+		template_newest(all, tenant, text_from(read.name), now) > 0 &&
+		strcmp(tree, now) != 0 && may_drop(all) && !tree_is_used(all, tenant, tree))
 		templates_measure(all, tenant);
 }
 
@@ -374,13 +411,54 @@ size_t templates_count(int managed_fd, const struct tenant *tenant)
 	return n;
 }
 
-enum tool_error template_check_new(const struct workspaces *all, const struct tenant *tenant,
-	struct text name, bool replace, struct refusal *ret_refusal)
+static enum tool_error refuse_too_many(
+	const struct tenant *tenant, size_t n, struct refusal *ret_refusal)
 {
-	size_t n = templates_count(all->managed_fd, tenant);
-	char tree[LIMIT_TEMPLATE_TREE_BYTES + 1];
-	struct tree read;
-	bool there;
+	return n < tenant->limits.templates
+		       ? TOOL_OK
+		       : refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
+				 "The tenant has %zu templates, which is its limit, with replaced "
+				 "ones that forks use: remove some with template.remove",
+				 n);
+}
+
+/* Whether one more than @trees may be called @name. *ret_newest: the tree that it replaces, or 0.
+ */
+static enum tool_error check_trees(const struct workspaces *all, const struct tenant *tenant,
+	const struct trees *trees, struct text name, bool replace, uint32_t *ret_newest,
+	struct refusal *ret_refusal)
+{
+	char string[LIMIT_TEMPLATE_TREE_BYTES + 1];
+	struct tree tree;
+
+	*ret_newest = newest_tree(trees, name);
+	tenant->usage->templates = trees->n;
+	if (*ret_newest == 0)
+		return refuse_too_many(tenant, trees->n, ret_refusal);
+	if (!replace)
+		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
+			"There is a template of this name: choose another one, replace it "
+			"(\"replace\": true, --replace), or remove it (template.remove)");
+	if (*ret_newest == LIMIT_TEMPLATE_TREES)
+		return refusal_set(ret_refusal, TOOL_BUSY,
+			"The template was replaced too often: remove it with template.remove");
+	/* Of one that is replaced both exist for a moment, and longer if forks show it. */
+	(void)tree_read(name, &tree);
+	tree.number = *ret_newest;
+	tree_put(&tree, string);
+	if (trees->n == tenant->limits.templates && !tree_is_used(all, tenant, string))
+		return TOOL_OK;
+	return refuse_too_many(tenant, trees->n, ret_refusal);
+}
+
+static enum tool_error check_new(const struct workspaces *all, const struct tenant *tenant,
+	struct text name, bool replace, uint32_t *ret_newest, struct refusal *ret_refusal)
+{
+	_cleanup_close_ int directory =
+		open_templates_directory(all->managed_fd, tenant, true, false);
+	struct trees trees = {0};
+	enum tool_error error;
+	int r;
 
 	if (!is_managed_name(name))
 		return refusal_set(ret_refusal, TOOL_INVALID_ARGUMENTS,
@@ -389,22 +467,19 @@ enum tool_error template_check_new(const struct workspaces *all, const struct te
 	if (all->managed_fd < 0 || !tenant->managed)
 		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
 			"This tenant may not have managed workspaces, and so no templates");
-	there = template_newest(all, tenant, name, tree);
-	if (there && !replace)
-		return refusal_set(ret_refusal, TOOL_FORBIDDEN,
-			"There is a template of this name: choose another one, replace it "
-			"(\"replace\": true, --replace), or remove it (template.remove)");
-	if (there && tree_read(text_from(tree), &read) && read.number == LIMIT_TEMPLATE_TREES)
-		return refusal_set(ret_refusal, TOOL_BUSY,
-			"The template was replaced too often: remove it with template.remove");
-	tenant->usage->templates = n;
-	/* Of one that is replaced both exist for a moment, and longer if forks show it. */
-	if (n >= (size_t)tenant->limits.templates + (there && !tree_is_used(all, tenant, tree)))
-		return refusal_format(ret_refusal, TOOL_QUOTA_EXCEEDED,
-			"The tenant has %zu templates, which is its limit, with replaced ones that "
-			"forks use: remove some with template.remove",
-			n);
-	return TOOL_OK;
+	r = read_trees(directory, &trees);
+	error = r < 0 ? refusal_set(ret_refusal, tool_error_from_errno(-r), NULL)
+		      : check_trees(all, tenant, &trees, name, replace, ret_newest, ret_refusal);
+	free(trees.list);
+	return error;
+}
+
+enum tool_error template_check_new(const struct workspaces *all, const struct tenant *tenant,
+	struct text name, bool replace, struct refusal *ret_refusal)
+{
+	uint32_t newest;
+
+	return check_new(all, tenant, name, replace, &newest, ret_refusal);
 }
 
 int unfinished_make(const struct workspaces *all, const struct tenant *tenant, bool template,
@@ -448,12 +523,13 @@ int template_name(const struct workspaces *all, const struct tenant *tenant,
 		open_templates_directory(all->managed_fd, tenant, true, false);
 	char string[LIMIT_TEMPLATE_TREE_BYTES + 1];
 	struct tree tree;
+	uint32_t newest = 0;
 	int r;
 
-	if (template_check_new(all, tenant, text_from(name), replace, ret_refusal) != TOOL_OK)
+	if (check_new(all, tenant, text_from(name), replace, &newest, ret_refusal) != TOOL_OK)
 		return -EPERM;
 	(void)tree_read(text_from(name), &tree);
-	tree.number = newest_tree(directory, text_from(name)) + 1;
+	tree.number = newest + 1;
 	tree_put(&tree, string);
 	if (directory >= 0) /* a death may have left that of another */
 		template_size_forget(directory, string);
@@ -524,7 +600,7 @@ enum tool_error template_remove(const struct workspaces *all, const struct tenan
 	struct removed removed = {0};
 	int r = 0;
 
-	if (directory >= 0 && is_managed_name(name))
+	if (is_managed_name(name))
 		r = read_removed(all, tenant, directory, name, &removed);
 	if (r == 0 && removed.trees.n == 0)
 		error = refusal_set(ret_refusal, TOOL_NOT_FOUND,

@@ -37,9 +37,9 @@ const char *tenant_directory(const struct tenant *tenant);
 
 /**
  * Stores the name of the tree that a fork of the template @name, which may be any text, begins
- * with. Returns whether the tenant has the template.
+ * with. Returns 1, 0 if the tenant has no such template, or -errno.
  */
-bool template_newest(const struct workspaces *all, const struct tenant *tenant, struct text name,
+int template_newest(const struct workspaces *all, const struct tenant *tenant, struct text name,
 	char ret[LIMIT_TEMPLATE_TREE_BYTES + 1]);
 
 /** Gives each of the tenant's templates to @each, sorted by name, and replaced ones first. Returns
