@@ -16,6 +16,7 @@
 #include "supervisor/session/input_once.h"
 #include "supervisor/session/session_state.h"
 #include "supervisor/workspace/workspace_access.h"
+#include "supervisor/workspace/workspace_look.h"
 #include "supervisor/workspace/workspace_pause.h"
 
 #include <errno.h>
@@ -259,10 +260,15 @@ bool session_tells_ports(const struct session *session)
 
 bool session_owns_ports(const struct session *session)
 {
+	struct workspace_info info;
 	uint64_t cgroup;
 
-	return owner_of_ports(session, &cgroup) &&
-	       (cgroup != 0 || session_count(session->workspace) == 1);
+	if (!owner_of_ports(session, &cgroup))
+		return false;
+	if (cgroup != 0)
+		return true;
+	workspace_get_info(session->workspace, &info);
+	return info.commands == 0 && session_count(session->workspace) == 1;
 }
 
 bool session_ports(const struct session *session, struct listening_ports *ret)

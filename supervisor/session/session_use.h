@@ -101,7 +101,7 @@ int session_resize(struct session *session, const struct command_terminal *size)
 bool session_listens(const struct session *session, uint16_t port);
 /** Whether the host tells which ports listen. */
 bool session_tells_ports(const struct session *session);
-/** Whether the ports are its own: without cgroups, if it is its workspace's only session. */
+/** Whether the ports are its own: without cgroups, if its workspace has no other command. */
 bool session_owns_ports(const struct session *session);
 /** Lists the ports at which it listens. Returns false if they are not known. */
 bool session_ports(const struct session *session, struct listening_ports *ret);
