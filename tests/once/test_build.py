@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -54,6 +55,16 @@ def test_presets_have_fatal_warnings(tmp_path, preset):
     built = commands(tmp_path, "--preset", preset, *options)
     ours = [command for command in built if "-Werror" not in command]
     assert built and not ours, os.linesep.join(ours[:3])
+
+
+@pytest.mark.deep("slow")
+@pytest.mark.skipif(not shutil.which("ld.gold"), reason="needs a linker that cannot make static position-independent programs")
+def test_packages_do_not_link_the_workers_dynamically(tmp_path):
+    """Their AppArmor profiles let them do what another user must not get by LD_PRELOAD."""
+    assert "-DCLOISTER_REQUIRE_STATIC=ON" in (ROOT / "packaging/debian/rules").read_text()
+    done = subprocess.run(["cmake", "-DCLOISTER_REQUIRE_STATIC=ON", "-DCLOISTER_TESTS=OFF", "-S", ROOT, "-B", tmp_path],
+                          env=os.environ | {"LDFLAGS": "-fuse-ld=gold"}, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0 and "cannot be linked statically" in " ".join(done.stderr.split())
 
 
 def filters(processor, name, target, *runner):
