@@ -7,10 +7,12 @@
 #include "gate/ports/exchange.h"
 
 #include "common/cleanup.h"
+#include "common/keys/gate_key.h"
 #include "common/limits.h"
 #include "gate/agent_link.h"
 #include "gate/e2b/sandbox.h"
 #include "gate/gate.h"
+#include "gate/keys.h"
 #include "gate/ports/fields.h"
 #include "gate/ports/http_loop.h"
 #include "gate/relay.h"
@@ -384,6 +386,16 @@ static bool add_field(struct exchange *exchange, const char *name, const char *v
 	return r;
 }
 
+/* A client that has a token for MCP may send it here too, and the server is hostile. */
+static bool is_token_of_gate(const struct exchange *exchange, const struct gate_field *field)
+{
+	const char *credential = port_field_credential(field);
+	struct gate_key key;
+
+	return credential && gate_keys_check_token(exchange->gate->keys,
+				     (struct text){credential, strcspn(credential, " \t,;")}, &key);
+}
+
 /* Fields that libcurl would write by itself are taken out by a name without a value. */
 static bool add_fields(struct exchange *exchange)
 {
@@ -397,7 +409,8 @@ static bool add_fields(struct exchange *exchange)
 	if (r && exchange->to.prefix[0])
 		r = add_field(exchange, "X-Forwarded-Prefix", exchange->to.prefix);
 	for (size_t i = 0; r && i < head->n_fields; i++)
-		if (port_field_goes_in(head, &head->fields[i], exchange->to.shares_origin))
+		if (port_field_goes_in(head, &head->fields[i], exchange->to.shares_origin) &&
+			!is_token_of_gate(exchange, &head->fields[i]))
 			r = add_field(exchange, head->fields[i].name, head->fields[i].value);
 	if (r && !gate_head_field(head, "Accept"))
 		r = add_line(exchange, "Accept:");

@@ -51,19 +51,25 @@ bool port_list_has(const char *list, const char *token)
 	return false;
 }
 
-/* A client that has a key may send it also where none is needed. */
-static bool is_key(const struct gate_field *field)
+const char *port_field_credential(const struct gate_field *field)
 {
 	static const struct text bearer = TEXT_LITERAL("Bearer ");
 	const char *value = field->value;
 
 	if (strcasecmp(field->name, "Authorization") != 0 &&
 		strcasecmp(field->name, "X-API-Key") != 0)
-		return false;
+		return NULL;
 	if (strncasecmp(value, bearer.data, bearer.len) == 0)
 		value += bearer.len;
-	value += strspn(value, " \t");
-	return strncmp(value, GATE_KEY_PREFIX, strlen(GATE_KEY_PREFIX)) == 0;
+	return value + strspn(value, " \t");
+}
+
+/* A client that has a key may send it also where none is needed. */
+static bool is_key(const struct gate_field *field)
+{
+	const char *value = port_field_credential(field);
+
+	return value && strncmp(value, GATE_KEY_PREFIX, strlen(GATE_KEY_PREFIX)) == 0;
 }
 
 static bool is_named_by(const struct gate_head *head, const char *name)

@@ -10,10 +10,13 @@
 
 #include <stdbool.h>
 
+/** Returns the key or token that @field would show to a gate, or NULL. */
+const char *port_field_credential(const struct gate_field *field);
+
 /**
  * Whether the field @name of the request @head reaches the server: those of the connection do not,
- * and no key or token of the gate does, since the server is hostile. @shares_origin: pages of other
- * sandboxes have the same origin as this server, so that cookies are not passed on.
+ * and no key or token of a sandbox does, since the server is hostile. @shares_origin: pages of
+ * other sandboxes have the same origin as this server, so that cookies are not passed on.
  */
 bool port_field_goes_in(
 	const struct gate_head *head, const struct gate_field *field, bool shares_origin);

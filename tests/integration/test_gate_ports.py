@@ -10,10 +10,12 @@ import threading
 import pytest
 
 import procfs
+from cloister_client import acting_as
 from e2b_client import Sandbox, chunks
 from http_gate import HttpGate, daemon_behind, handshake, tls_settings
 from port_server import GOOD, HOSTILE
 from ssl import TLSVersion
+from test_gate_tokens import AUDIENCE, ISSUER, Issuer, write_keys
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs root to act as several users")
 DOMAIN = "box.test"
@@ -151,6 +153,24 @@ def test_no_secret_of_the_gate_reaches_the_server(gate, box):
         assert key not in seen and box.token not in seen and "secret" not in seen, header
     assert "authorization: bearer own" in lines_of(box.get("/x", "Authorization: Bearer own"))
     assert "x-api-key: own" in lines_of(box.get("/x", "X-API-Key: own"))
+
+
+def test_no_token_of_the_gate_reaches_the_server(area, daemon, tenants):
+    with acting_as(0):
+        place = area.new_directory("issuer")
+        place.chmod(0o755)
+        issuer, other = Issuer(place, "first"), Issuer(place, "other")
+    write_keys(place, issuer)
+    gate = HttpGate(area, daemon, tenants[1], f"domain = {DOMAIN}", f"jwt_keys = {place}/jwks.json", f"jwt_issuer = {ISSUER}",
+                    f"jwt_audience = {AUDIENCE}")
+    box = Served(gate, gate.key("blue")["key"])
+    token, own = issuer.token(), other.token()
+    for header in (f"Authorization: Bearer {token}", f"authorization: bearer  {token}", f"X-API-Key: {token}", f"Authorization: {token}",
+                   f"Authorization: Bearer {token}, x"):
+        assert token not in box.get("/x", header).body.decode(), header
+    assert f"authorization: bearer {own}".lower() in lines_of(box.get("/x", f"Authorization: Bearer {own}"))
+    assert box.kill() == 204
+    assert gate.stop() == 0
 
 
 def test_fields_of_the_connection_stay_behind(box):
