@@ -20,6 +20,7 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -47,17 +48,28 @@ struct gate_server {
 	struct gate_conn *accepted; /* while MHD_add_connection() takes it */
 };
 
+static bool is_reset(int fd)
+{
+	struct pollfd socket = {.fd = fd};
+
+	return poll(&socket, 1, 0) > 0 && (socket.revents & POLLERR);
+}
+
 /*
  * The client has said all, and left or will say no more. libmicrohttpd, whose watch is
  * edge-triggered, overlooks an end that came with the last bytes; it looks again at a connection
- * that is resumed.
+ * that is resumed. libevent tells a reset as EV_READ, without EV_CLOSED; so does what the client
+ * says beyond its request, which stays in the socket: this watch is edge-triggered too.
  */
 static void on_gone(evutil_socket_t fd, short what, void *context)
 {
 	struct gate_request *request = context;
 
-	(void)fd;
-	(void)what;
+	if (!(what & EV_CLOSED)) {
+		if (request->suspended && is_reset(fd))
+			request_lose(request);
+		return;
+	}
 	if (request->suspended && request->body_over) {
 		request_lose(request);
 	} else if (!request->suspended) {
@@ -343,8 +355,8 @@ static int request_begin(struct gate_request *request, const char *path)
 	MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, gather_field, &gathering);
 	request->begun = true;
 	request->peer = request->conn->peer;
-	event_assign(&request->gone, request->gate->base, request->conn->fd, EV_CLOSED, on_gone,
-		request);
+	event_assign(&request->gone, request->gate->base, request->conn->fd,
+		EV_READ | EV_CLOSED | EV_ET | EV_PERSIST, on_gone, request);
 	LIST_INSERT_HEAD(&request->gate->server->requests, request, entry);
 	request->gate->requests++;
 	request->gate->counts[GATE_REQUESTS]++;

@@ -7,6 +7,7 @@ import re
 import resource
 import socket
 import ssl
+import struct
 import subprocess
 
 import pytest
@@ -95,6 +96,27 @@ def test_a_client_that_leaves_is_noticed_while_nothing_is_sent(gate):
         connection.send(gate.head("GET", "/test/wait"))
         while b"hello" not in connection.read:
             connection.more()
+    assert procfs.eventually(lambda: seen(gate)["lost"] > before["lost"])
+
+
+def test_a_client_that_resets_its_connection_is_noticed(gate):
+    before = seen(gate)
+    connection = gate.connect()
+    connection.send(gate.head("GET", "/test/wait"))
+    while b"hello" not in connection.read:
+        connection.more()
+    connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+    assert procfs.eventually(lambda: seen(gate)["lost"] > before["lost"])
+
+
+def test_a_client_that_says_more_than_its_request_is_noticed_too(gate):
+    before = seen(gate)
+    with gate.connect() as connection:
+        connection.send(gate.head("GET", "/test/wait") + gate.head("GET", "/test/wait"))
+        while b"hello" not in connection.read:
+            connection.more()
+        connection.send(gate.head("GET", "/test/wait"))
     assert procfs.eventually(lambda: seen(gate)["lost"] > before["lost"])
 
 
