@@ -91,7 +91,7 @@ static void on_keepalive(__attribute__((unused)) evutil_socket_t fd,
 {
 	struct op *op = context;
 
-	if (op->begun)
+	if (op->begun && op->request && !gate_answer_full(op->request))
 		send_kind(op, "keepalive", json_object_new_object());
 }
 
