@@ -9,6 +9,7 @@
 #include "supervisor/workspace/layers/workspace_preview.h"
 #include "supervisor/workspace/workspace.h"
 #include "supervisor/workspace/workspace_look.h"
+#include "supervisor/workspace/workspaces.h"
 
 /* A call of its, or a session, has begun or waits. */
 static bool has_calls(const struct workspace *workspace)
@@ -29,9 +30,7 @@ enum tool_error agent_retires(
 		(workspace && (has_calls(workspace) || workspace_has_preview(workspace)) &&
 			(!service->retired || workspace_lingers(workspace))))
 		return TOOL_OK;
-	refusal_set(ret_refusal, TOOL_BUSY,
-		"Another generation of the service takes over: connect again, and repeat the "
-		"request there");
+	refusal_set(ret_refusal, TOOL_BUSY, WORKSPACES_RETIRE);
 	ret_refusal->retry_after_ms = LIMIT_RETRY_MIN_MS;
 	return TOOL_BUSY;
 }

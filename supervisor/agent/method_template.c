@@ -314,6 +314,8 @@ void method_template_remove(struct client *client, struct jsonrpc_request *reque
 	if (!tenant)
 		return;
 	error = agent_refuses_all(client, &refusal);
+	if (error == TOOL_OK) /* the other generation may be making forks of it */
+		error = agent_retires(client, NULL, &refusal);
 	if (error == TOOL_OK &&
 		(!client_string_param(request->params, "template", &name) || !name.data))
 		error = refusal_set(&refusal, TOOL_INVALID_ARGUMENTS,

@@ -106,9 +106,7 @@ static struct tenant *read_owner(struct client *client, const struct jsonrpc_req
 static bool retires(struct client *client, const struct jsonrpc_request *request)
 {
 	if (client->service->retiring)
-		control_refuse(client, request, TOOL_BUSY,
-			"Another generation of the service takes over: connect again, and repeat "
-			"the request there");
+		control_refuse(client, request, TOOL_BUSY, WORKSPACES_RETIRE);
 	return client->service->retiring;
 }
 

@@ -282,6 +282,12 @@ static enum tool_error get(struct workspaces *workspaces, struct tenant *tenant,
 		*ret = workspace_hold(workspace);
 		return TOOL_OK;
 	}
+	/* Even to read its layers would drop those that another generation is making. */
+	if (workspaces->retiring && kind == WORKSPACE_MANAGED) {
+		workspace_root_done(root);
+		ret_refusal->retry_after_ms = LIMIT_RETRY_MIN_MS;
+		return refusal_set(ret_refusal, TOOL_BUSY, WORKSPACES_RETIRE);
+	}
 	if (workspaces->count >= LIMIT_WORKSPACES ||
 		tenant->usage->workspaces >= tenant->limits.workspaces) {
 		workspace_root_done(root);

@@ -8,6 +8,11 @@
 #include <dirent.h>
 #include <sys/queue.h>
 
+/* What is refused because another generation is to do it. */
+#define WORKSPACES_RETIRE                                                              \
+	"Another generation of the service takes over: connect again, and repeat the " \
+	"request there"
+
 struct config;
 struct egress_link;
 struct elsewhere;

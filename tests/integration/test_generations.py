@@ -271,6 +271,30 @@ def test_managed_workspaces_and_removals(generations):
     assert procfs.eventually(lambda: "old_daemon" not in status(second))
 
 
+def test_the_old_daemon_changes_no_layers_or_templates(generations, area):
+    """To open a workspace drops layers that are not in force, such as that of a checkpoint on its way."""
+    first = generations()
+    early, stays = opened(first, name="w"), opened(first, area.new_directory())
+    early.call("workspace.freeze", {"template": "t"})
+    early.call("workspace.close")
+    begin(stays, "sleep 600")  # keeps the old daemon
+    runs(first, 1)
+    second = generations(former=first)
+    client = second.connect()
+    opens(client, workspace="w")
+    running = begin(client, "sleep 600")
+    checkpoint = client.request("workspace.checkpoint", {})  # its layer is there, and it waits for the command
+    assert client.call("template.list", {})["templates"]
+    for method, params in [("workspace.open", {}), ("workspace.update", {"labels": {}}), ("workspace.remove", {})]:
+        refused = error_of(early, method, {"workspace": "w", **params})
+        assert refused["data"]["code"] == "BUSY" and "connect again" in refused["message"], refused
+    assert "connect again" in error_of(early, "template.remove", {"template": "t"})["message"]
+    client.cancel(running)
+    assert client.result(checkpoint)["checkpoint"] == 1
+    assert client.run("echo there")["stdout"] == "there\n"
+    assert client.call("template.list", {})["templates"]
+
+
 def test_a_removal_that_takes_long(generations):
     """The new daemon clears what the old daemon has removed and not cleared."""
     first = generations()
