@@ -281,10 +281,20 @@ bool gate_keys_check_token(struct gate_keys *keys, struct text text, struct gate
 	return gate_keys_allow(keys, ret_key);
 }
 
+/* An administrator may have given the line of @key to another tenant or workspace. */
+static bool has_same_key(const struct gate_keys *keys, const struct gate_key *key)
+{
+	const struct gate_key *found = gate_keys_find(keys, key->id);
+
+	return found && strcmp(found->tenant, key->tenant) == 0 &&
+	       strcmp(found->workspace, key->workspace) == 0 &&
+	       memcmp(found->hash, key->hash, sizeof(key->hash)) == 0;
+}
+
 bool gate_keys_allow(struct gate_keys *keys, const struct gate_key *key)
 {
 	if (!key_is_of_token(key))
-		return gate_keys_is_valid(keys, key->id);
+		return has_same_key(keys, key);
 	if (is_expired(key) || !jwt_keys_have(keys->issuer, key->hash))
 		return false;
 	if (keys->token_expires == 0 || key->expires < keys->token_expires) {
@@ -297,7 +307,7 @@ bool gate_keys_allow(struct gate_keys *keys, const struct gate_key *key)
 bool gate_keys_allow_session(const struct gate_keys *keys, const struct gate_key *key)
 {
 	return key_is_of_token(key) ? jwt_keys_have(keys->issuer, key->hash)
-				    : gate_keys_is_valid(keys, key->id);
+				    : has_same_key(keys, key);
 }
 
 bool gate_keys_are_shared(const struct gate_keys *keys)

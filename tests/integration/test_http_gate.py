@@ -102,6 +102,19 @@ def test_revoking_ends_what_is_open(gate):
     assert gate.agent(made["key"]).status == 401
 
 
+def test_a_key_of_another_tenant_ends_what_is_open(gate):
+    """Somebody who edits the file may leave a key's id."""
+    made = gate.key("blue", "--name", "moved")
+    with gate.agent(made["key"]) as connection:
+        assert call(connection, "workspace.open", {"workspace": "moved"})["tenant"] == "blue"
+        lines = [line.replace("blue", "green") if "moved" in line else line for line in gate.keys.read_text().splitlines()]
+        gate.keys.write_text("\n".join([*lines, ""]))
+        assert connection.is_closed()
+    with gate.agent(made["key"]) as connection:
+        assert call(connection, "workspace.open", {"workspace": "moved"})["tenant"] == "green"
+    gate.ctl("key", "revoke", "moved")
+
+
 def test_an_expired_key_is_none(gate):
     made = gate.key("blue", "--expires", "1s")
     with gate.connect() as connection:
