@@ -63,7 +63,8 @@
 #define LIMIT_UNREAD_CHANGE_BYTES (32 * KIB)
 #define LIMIT_WORKSPACES          12288
 #define LIMIT_WORKSPACES_ALONE    4096 /* of a user without a configuration */
-/* What a managed workspace is opened or forked with (supervisor/workspace/managed/properties.h). */
+/* Properties that a managed workspace is opened or forked with
+ * (supervisor/workspace/managed/properties.h). */
 #define LIMIT_LABELS            64
 #define LIMIT_LABEL_NAME_BYTES  128
 #define LIMIT_LABEL_VALUE_BYTES 1024
@@ -102,7 +103,7 @@
 #define LIMIT_MEASURE_RUNNING_MS 2000
 /* A measurement that takes longer is repeated without idle priority. */
 #define LIMIT_MEASURE_LATE_MS 10000
-/* until the next one, if it is not the measuring itself that took the processor's time */
+/* until the next measurement, unless the measurement itself used the processor */
 #define LIMIT_MEASURE_REST_MS 60000
 /* A measurement is exact if no command could write meanwhile. When commands have run for so long
  * without one, the next is made while they are stopped. */
@@ -545,7 +546,7 @@
 #define LIMIT_FORWARDS_PER_WORKSPACE 128     /* each is a process of the workspace */
 #define LIMIT_FORWARD_IDLE_MS        3600000 /* without a byte either way */
 #define LIMIT_FORWARD_CONNECT_MS     10000   /* for the server to take the connection */
-#define LIMIT_RELAY_REMAINS_MS       5000    /* for what an end that is gone has left to be taken */
+#define LIMIT_RELAY_REMAINS_MS       5000    /* to deliver what a closed end had sent */
 
 /* The self-test (supervisor/selftest/selftest_verdict.c). */
 /* until a run that was not done is repeated; each time twice as long */
@@ -746,7 +747,7 @@
 #define LIMIT_GATE_MCP_IDLE_MS      1800000     /* of such a session without a request or stream */
 #define LIMIT_GATE_MCP_BEAT_MS      15000       /* between signs of life on a stream of events */
 #define LIMIT_GATE_MCP_BODY_BYTES   (4 * MIB)   /* of a message; a longer one would stop the loop */
-#define LIMIT_GATE_MCP_UNREAD_BYTES (1 * MIB)   /* of a session's answers, beyond which it waits */
+#define LIMIT_GATE_MCP_UNREAD_BYTES (1 * MIB)   /* unread answers of a session; then it waits */
 #define LIMIT_GATE_MCP_REPLAY_BYTES \
 	(1 * MIB) /* of a session's events that are kept for resumption */
 #define LIMIT_GATE_MCP_REPLAY_TENANT_BYTES (16 * MIB) /* of those of a tenant's sessions */

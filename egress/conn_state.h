@@ -53,7 +53,7 @@ struct conn_way {
 	bool is_blocked; /* the receiver takes no more for now */
 };
 
-/* What is needed until the host is connected. */
+/* State that is needed until the host is connected. */
 struct conn_attempt {
 	struct sockaddr_storage addresses[LIMIT_EGRESS_ADDRESSES];
 	size_t n, next;

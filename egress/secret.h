@@ -50,10 +50,9 @@ struct text secret_value_text(const struct secret_value *value);
 bool secret_is_asked(const struct host *host);
 
 /**
- * Judges a request to the secret @asked, by the rules of egress_deny, @deny, for this name and for
- * the secret's host, and, if it is not NULL, by @narrowed, which must name @asked. Stores the
- * secret in
- * @ret, valid until the policy is read again, if the verdict's reason is 0.
+ * Judges a request to the secret @asked. The rules of egress_deny, @deny, apply to this name and to
+ * the secret's host. If @narrowed is not NULL, it must name @asked. Stores the secret in @ret,
+ * valid until the policy is read again, if the verdict's reason is 0.
  */
 struct verdict secret_judge(const struct secrets *secrets, const struct rules *deny,
 	const struct rules *narrowed, const struct host *asked, const struct secret **ret);

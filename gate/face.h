@@ -10,7 +10,7 @@
 struct gate_request;
 struct op;
 
-/* What an OAuth client reads of the gate (RFC 9728), also with "/mcp" behind it. */
+/* The path of the gate's OAuth metadata (RFC 9728), also with "/mcp" behind it. */
 #define GATE_METADATA_PATH "/.well-known/oauth-protected-resource"
 
 /* A body of any length, which the route streams. */

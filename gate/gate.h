@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What all parts of the gate share. */
+/* State that all parts of the gate share. */
 
 #include <stdbool.h>
 #include <stdint.h>

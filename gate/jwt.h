@@ -24,7 +24,7 @@ struct jwt_rules {
 	const char *tenant_claim; /* the name of the claim that names the tenant */
 };
 
-/* What a token says, once it has been verified. */
+/* The claims of a verified token. */
 struct jwt_bearer {
 	char tenant[LIMIT_CONFIG_NAME_BYTES + 1];
 	int64_t expires;                    /* seconds since the epoch */

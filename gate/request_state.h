@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What server.c, request.c and answer.c share of a request. Faces do not include it. */
+/* A request's state that server.c, request.c and answer.c share. Faces do not include it. */
 
 #include "common/egress/host.h"
 #include "common/keys/gate_key.h"

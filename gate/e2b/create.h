@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a new sandbox is made with, for those that are forks of another one too. */
+/* Properties of a new sandbox, also of a fork. */
 
 #include "gate/e2b/op.h"
 

@@ -61,7 +61,7 @@ bool audit_is_held(struct audit *audit);
 void audit_resume(struct audit *audit);
 void audit_relay(struct audit *audit, int fd);
 
-/** Writes a line that another generation has relayed, which has no chain yet. */
+/** Chains and writes a line that another generation of cloisterd has relayed. */
 void audit_relayed(struct audit *audit, struct text members);
 
 /**

@@ -37,7 +37,7 @@ struct watch_calls {
 	enum loop_priority priority;
 };
 
-/* A member of its owner's structure. Zeroed: it was never made. */
+/* A member of its owner's structure. If all bytes are 0, it was never made. */
 struct watch {
 	int fd;
 	const struct watch_calls *calls;

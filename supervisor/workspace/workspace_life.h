@@ -24,6 +24,6 @@ void workspace_free(struct workspace *workspace);
  */
 void workspace_reload(struct workspace *workspace, struct tenant *tenant);
 
-/** What any workspace of @tenant would be opened with. */
+/** The settings that each workspace of @tenant is opened with. */
 void workspace_describe_any(
 	const struct workspaces *all, const struct tenant *tenant, struct spawner_open *ret);

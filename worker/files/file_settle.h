@@ -15,5 +15,5 @@
  */
 int file_settle(const struct root *root, struct text path);
 
-/** Writes the names of a directory to disk. One that cannot be opened for reading is left out. */
+/** Writes the names of a directory to disk. A directory that cannot be read is left out. */
 int file_settle_directory(int parent);

@@ -22,8 +22,8 @@
 #define FILTER_COOKIE_CALLS 5
 
 /*
- * With root_inside there is one more: commands enter their user namespace by setns(2). A worker
- * whose commands do not may not make the call.
+ * With root_inside a further call carries the number: setns(2), by which commands enter their user
+ * namespace. A worker without root_inside may not make this call.
  */
 #define FILTER_COOKIE_SETNS 2 /* the call takes two arguments */
 

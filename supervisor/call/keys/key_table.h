@@ -110,8 +110,8 @@ struct key *key_find(const struct keys *keys, const uint8_t id[JOURNAL_ID_BYTES]
 struct key_tenant *key_tenant_of(struct keys *keys, struct text name);
 
 /**
- * Adds a key, KEY_WAITING, for a call whose arguments have the digest @digest. There is none with
- * @id. Returns NULL if memory is out.
+ * Adds the key @id, KEY_WAITING, for a call whose arguments have the digest @digest. The tenant
+ * must not have a key @id yet. Returns NULL if memory is out.
  */
 struct key *key_add(struct keys *keys, struct text tenant_name, const uint8_t id[JOURNAL_ID_BYTES],
 	const uint8_t digest[JOURNAL_ID_BYTES]);

@@ -45,7 +45,7 @@ int patch_result_write_states(const struct patch_result *result, struct evbuffer
  */
 struct key_change *patch_result_change(const struct patch_result *result);
 
-/** Makes it the result of an earlier patch, which has made all of @change. */
+/** Sets @result to that of an earlier patch that has made all of @change. */
 void patch_result_set_made(struct patch_result *result, const struct key_change *change);
 
 /** Sets the fate of an earlier patch: the files @found, in comparison with its @change. */

@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-/* What a file was or is. */
+/* A file before or after a change. */
 struct diff_side {
 	mode_t mode;         /* with its type: a regular file's or a symbolic link's; 0: none */
 	struct text content; /* the target of a link */

@@ -9,8 +9,8 @@
  * those before it are taken back, the last one first. A file that another process has changed
  * meanwhile makes the patch begin anew.
  *
- * cloisterd hears of each step before it is made and after it. If this process dies in between,
- * cloisterd can say of each file but that of the step whether it has been changed.
+ * This process tells cloisterd of each step before and after it. If the process dies during a step,
+ * cloisterd knows for all files except that step's whether they were changed.
  */
 
 #include "worker/files/reply.h"

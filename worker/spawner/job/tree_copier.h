@@ -14,7 +14,7 @@
 
 struct tree_copier {
 	int from, to; /* detached mounts of the directories; both are taken */
-	uid_t uid;    /* that the copy belongs to, as @to does */
+	uid_t uid;    /* owner of the copy and of @to */
 	gid_t gid;
 	bool unprivileged; /* it reads with the rights of that id alone */
 	uint64_t max_bytes, max_files;
