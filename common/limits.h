@@ -285,7 +285,7 @@
 #define LIMIT_SEARCH_FILE_BYTES  (64 * MIB)
 #define LIMIT_RESULT_BYTES       (16 * MIB) /* JSON of one listing; further entries are cut off */
 /*
- * What a model is shown at most (supervisor/call/result/shown.h). Harnesses cut an answer after
+ * The most that is shown to a model (supervisor/call/result/shown.h). Harnesses cut an answer after
  * 2,000 lines or 50,000 characters, so that its end is lost: an answer has fewer lines with all
  * that stands around these, and output_shown, by default 46 KiB, is for an answer as a whole.
  */

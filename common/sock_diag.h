@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the kernel answers to questions about sockets: sock_diag(7). */
+/* The kernel's answers to questions about sockets: sock_diag(7). */
 
 #include <stdint.h>
 

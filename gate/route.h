@@ -7,7 +7,7 @@
 
 #define GATE_SEGMENTS_MAX 8
 
-/* What a path has for the segments in braces of a route's pattern. */
+/* The parts of a path that match the segments in braces of a route's pattern. */
 struct gate_segments {
 	size_t n;
 	struct gate_segment {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What each tenant holds of the gate: its memory (bodies that are read whole, JSON parsed from
+ * The gate's resources that each tenant holds: memory (bodies that are read whole, JSON parsed from
  * them, and unread answers) and connections that have shown its keys. A tenant may hold as much as
  * it leaves free (common/budget.h), so that one with many addresses or requests cannot hold all.
  */

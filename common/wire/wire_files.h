@@ -212,7 +212,7 @@ struct files_diff {
 	uint32_t max_changes;
 };
 
-/* What a method of files asks for. What its request does not use is 0 or empty. */
+/* The request of a method of files. Members that it does not use are 0 or empty. */
 struct files_ask {
 	struct text path;
 	struct text to;       /* rename: the new path */

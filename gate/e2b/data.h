@@ -51,7 +51,7 @@ int64_t data_deadline(const struct op *op);
 /** The milliseconds between keep-alives of a stream. */
 int64_t data_keepalive(const struct op *op);
 
-/* What routes do. Those of one process follow process_find(). */
+/* Handlers of routes. Handlers for one process run after process_find(). */
 void process_list(struct op *op);
 void process_start(struct op *op);
 void process_connect(struct op *op);

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * What cloisterd keeps of a sandbox, which is a managed workspace: labels and a lease. The gate
- * keeps nothing of its own. A sandbox runs while its lease lasts. A lease that ended with "close"
- * is a pause, and one that ended with "remove" is a removal that cloisterd has not finished. Pure
- * functions, but for the JSON objects that they make; the labels may be any of the tenant's.
+ * The labels and the lease that cloisterd keeps of a sandbox, which is a managed workspace. The
+ * gate keeps none of it. A sandbox runs while its lease lasts. A lease that ended with
+ * "close" is a pause, and one that ended with "remove" is a removal that cloisterd has not
+ * finished. Pure functions, but for the JSON objects that they make; the labels may be any of the
+ * tenant's.
  */
 
 #include "gate/e2b/sandbox_id.h"

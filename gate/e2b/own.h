@@ -24,7 +24,7 @@ void own_begin_one(struct gate_request *request);
 /** Finds the sandbox that the path names; answers 404 if there is none. */
 void own_find(struct op *op);
 
-/** What own_find() found. */
+/** Returns the facts of the sandbox that own_find() found. */
 struct facts *own_facts(struct op *op);
 
 /** Returns what a client of the sandbox gets: its id and tokens. Takes nothing. */
@@ -42,7 +42,7 @@ int64_t own_timeout(struct op *op);
  */
 int network_read(struct op *op, struct json_object *network, struct json_object **ret_network);
 
-/* What routes do. Those of one sandbox follow own_find(). */
+/* Handlers of routes. Handlers for one sandbox run after own_find(). */
 void sandbox_create(struct op *op);
 void sandbox_connect(struct op *op);
 void sandbox_resume(struct op *op);

@@ -19,7 +19,7 @@ struct session_waiter {
 	/*
 	 * @data is in the ring already. @searched: another waiter has already searched the new
 	 * output. Only one waiter searches at once, because all together would delay other clients.
-	 * One that does sets it.
+	 * A waiter that searches sets @searched.
 	 */
 	void (*output)(void *context, unsigned stream, struct text data, bool *searched);
 	/* It has ended. With @forgotten it is not there any more after this. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the kernel refuses the files process and its jobs: by Landlock, and by a filter. */
+/* Restricts the files process and its jobs by Landlock and by a system call filter. */
 
 /**
  * Restricts the files process by Landlock: it can write only beneath @root, create only directories

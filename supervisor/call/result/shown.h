@@ -28,12 +28,12 @@ enum reader {
 
 struct shown {
 	/*
-	 * What is kept of each stream, and shown of a file, a listing or a search; 0: all; then the
-	 * next 4 are 0
+	 * Bytes that are kept of each stream and shown of a file, a listing or a search. 0: all;
+	 * then the next 4 are 0
 	 */
 	uint64_t bytes;
 	/*
-	 * What the result may take of an answer as it is sent: escaped, and in each of its forms.
+	 * Bytes of the answer that the result may take as it is sent: escaped, and in each form.
 	 * UINT64_MAX: only bytes counts
 	 */
 	uint64_t sent;

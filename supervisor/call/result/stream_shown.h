@@ -18,7 +18,7 @@ struct stream_shown {
 	bool cut;                          /* something is left out */
 };
 
-/* What a stream may take of an answer. */
+/* The part of an answer that a stream may take. */
 struct stream_room {
 	uint64_t sent; /* bytes as they are sent; UINT64_MAX: all that the capture has */
 	uint64_t lines;

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What a managed workspace keeps beside its files: labels, a lease, the path at which commands see
- * it, variables of its commands' environment, and the rules that its network is narrowed to.
- * Clients give them as members of a JSON object, and cloisterd keeps them as such an object
- * (properties_store.h), which the same function reads.
+ * Properties that a managed workspace keeps beside its files: labels, a lease, the path at which
+ * commands see it, variables of its commands' environment, and the rules that its network is
+ * narrowed to. Clients give them as members of a JSON object, and cloisterd keeps them as such an
+ * object (properties_store.h), which the same function reads.
  *
  * Runs in cloisterd. The values are hostile.
  */

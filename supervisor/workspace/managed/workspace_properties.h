@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What a managed workspace that is in use keeps beside its files (properties.h). */
+/* The properties (properties.h) of a managed workspace that is in use. */
 
 #include "supervisor/base/refusal.h"
 

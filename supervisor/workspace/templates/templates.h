@@ -82,8 +82,8 @@ int unfinished_name(const struct workspaces *all, const struct tenant *tenant, b
 	const struct unfinished *unfinished, const char *name);
 
 /**
- * Gives a complete template its @name. One that has it is replaced if @replace says so. Returns 1
- * if it was, 0 if there was none, or -errno with the refusal.
+ * Gives a complete template its @name. With @replace, a template of that name is replaced. Returns
+ * 1 if one was replaced, 0 if there was none, or -errno with the refusal.
  */
 int template_name(const struct workspaces *all, const struct tenant *tenant,
 	const struct unfinished *unfinished, const char *name, bool replace,
