@@ -158,6 +158,13 @@ def test_what_is_left_over_is_counted(client, workspace, command, left):
     assert f"[{observation['notes'][0]}]" in text["content"]
 
 
+def test_what_gets_no_cpu_in_time_is_counted(client, workspace):
+    """Processes that had SIGTERM, and die of it only when the others are killed."""
+    observation = observed(client, "for i in $(seq 20); do chrt -i 0 sleep 600 & done; "
+                                   "for i in 1 2 3 4 5 6; do (trap '' TERM; while :; do :; done) & done; sleep 0.3")
+    assert observation["usage"]["processes_ended"] == 26
+
+
 @pytest.mark.parametrize("command", ["true", "sleep 0 & wait", "sleep 0 & sleep 0.2", "(sleep 0 &); sleep 0.2"])
 def test_what_has_ended_before_is_not_counted(client, workspace, command):
     observation = observed(client, command)

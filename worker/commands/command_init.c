@@ -546,7 +546,9 @@ static uint32_t end_namespace(const struct command_init *init)
 	RAW2(SYS_kill, -1, SIGKILL);
 	do {
 		r = RAW4(SYS_wait4, -1, &status, __WALL, NULL);
-		ended += r > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+		/* One that got no CPU in time still dies of SIGTERM. */
+		ended += r > 0 && WIFSIGNALED(status) &&
+			 (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM);
 	} while (r > 0 || r == -EINTR);
 	return ended;
 }
