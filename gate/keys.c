@@ -212,13 +212,6 @@ const struct gate_key *gate_keys_check(const struct gate_keys *keys, struct text
 	return key && is_it && !is_expired(key) ? key : NULL;
 }
 
-bool gate_keys_is_valid(const struct gate_keys *keys, const char *id)
-{
-	const struct gate_key *key = find(keys, id);
-
-	return key && !is_expired(key);
-}
-
 const struct gate_key *gate_keys_find(const struct gate_keys *keys, const char *id)
 {
 	const struct gate_key *key = find(keys, id);

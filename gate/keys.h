@@ -21,9 +21,6 @@ int gate_keys_open(struct gate *gate, const char *path, void (*changed)(struct g
 /** Returns the valid key whose text is @text, borrowed until the file changes; NULL if none is. */
 const struct gate_key *gate_keys_check(const struct gate_keys *keys, struct text text);
 
-/** Whether the key with this id is valid still. */
-bool gate_keys_is_valid(const struct gate_keys *keys, const char *id);
-
 /**
  * Reads the configuration's file of an authorization server's keys, if it names one. Returns 0, or
  * -errno with a sentence in @ret_fault; the keys that were read before stay then.

@@ -137,7 +137,7 @@ const struct gate_key *gate_request_key(const struct gate_request *request)
 
 bool gate_request_uses_key(struct gate_request *request, const struct gate_key *key)
 {
-	snprintf(request->token_key, sizeof(request->token_key), "%s", key->id);
+	request->token_key = *key;
 	return join_tenant(request, key->tenant);
 }
 

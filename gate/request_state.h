@@ -60,8 +60,8 @@ struct gate_request {
 	struct gate_segments segments;
 	struct gate_key *key; /* NULL: none was checked */
 	struct gate_identity identity;
-	char token_key[GATE_KEY_ID_DIGITS + 1]; /* gate_request_uses_key(); "": none */
-	char *decoded[16];                      /* gate_request_query() */
+	struct gate_key token_key; /* gate_request_uses_key(); its id is "": none */
+	char *decoded[16];         /* gate_request_query() */
 	size_t n_decoded;
 	void *context;
 	void (*on_end)(struct gate_request *request);

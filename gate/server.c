@@ -151,8 +151,8 @@ void gate_server_check_keys(struct gate *gate)
 	for (request = LIST_FIRST(&gate->server->requests); request; request = next) {
 		next = LIST_NEXT(request, entry);
 		if (request->key ? gate_keys_allow(gate->keys, request->key)
-				 : !request->token_key[0] ||
-					   gate_keys_is_valid(gate->keys, request->token_key))
+				 : !request->token_key.id[0] ||
+					   gate_keys_allow(gate->keys, &request->token_key))
 			continue;
 		gate->counts[GATE_REQUESTS_REVOKED]++;
 		request_lose(request);

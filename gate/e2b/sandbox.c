@@ -573,7 +573,7 @@ bool sandbox_admits_url(const struct op *op, struct text path, struct text opera
 		char token[SANDBOX_TOKEN_LETTERS + 1];
 
 		if (strcmp(key->tenant, sandbox->tenant_name) != 0 ||
-			!gate_keys_is_valid(sandbox->gate->keys, key->id))
+			!gate_keys_find(sandbox->gate->keys, key->id))
 			continue;
 		sandbox_token_make((struct sandbox_key){key->id, key->hash}, SANDBOX_TOKEN_ACCESS,
 			sandbox->facts.id, sandbox->facts.generation, token);

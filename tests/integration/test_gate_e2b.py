@@ -243,7 +243,9 @@ def test_a_signed_url_ends_with_its_key(gate):
     assert procfs.eventually(lambda: gate.request("GET", *url).status in (401, 429))
 
 
-def test_transfers_end_with_their_key(gate):
+@pytest.mark.parametrize("end", [lambda gate, key: gate.ctl("key", "revoke", key), lambda gate, key: gate.move_key(key, "blue", "green")],
+                         ids=["revoked", "another tenant's"])
+def test_transfers_end_with_their_key(gate, end):
     made = gate.key("blue")
     sandbox = Sandbox(gate, made["key"])
     octets = "Content-Type: application/octet-stream"
@@ -259,7 +261,7 @@ def test_transfers_end_with_their_key(gate):
             else:
                 connection.send(gate.head("POST", path, None, *headers, octets, "Content-Length: 1000") + "x" * 500)
         assert procfs.eventually(lambda: links(gate) == before + 4)
-        gate.ctl("key", "revoke", made["id"])
+        end(gate, made["id"])
         assert procfs.eventually(lambda: links(gate) == before)
         for connection in connections[:2]:
             with contextlib.suppress(ConnectionResetError):

@@ -107,8 +107,7 @@ def test_a_key_of_another_tenant_ends_what_is_open(gate):
     made = gate.key("blue", "--name", "moved")
     with gate.agent(made["key"]) as connection:
         assert call(connection, "workspace.open", {"workspace": "moved"})["tenant"] == "blue"
-        lines = [line.replace("blue", "green") if "moved" in line else line for line in gate.keys.read_text().splitlines()]
-        gate.keys.write_text("\n".join([*lines, ""]))
+        gate.move_key("moved", "blue", "green")
         assert connection.is_closed()
     with gate.agent(made["key"]) as connection:
         assert call(connection, "workspace.open", {"workspace": "moved"})["tenant"] == "green"
