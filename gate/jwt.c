@@ -42,7 +42,7 @@ static const struct algorithm algorithms[] = {
 struct jwt_key {
 	gnutls_pubkey_t public;
 	const char *kty;         /* an algorithm's */
-	char *alg;               /* the only algorithm; NULL: any of its kind */
+	const char *alg;         /* the only algorithm's; NULL: any of its kind */
 	struct json_object *kid; /* a string; NULL: none */
 	size_t modulus;          /* bytes */
 	uint8_t id[JWT_KEY_ID_BYTES];
@@ -218,19 +218,19 @@ static bool is_for_signatures(struct json_object *jwk)
 	return false;
 }
 
-static bool is_jwk_alg(struct text alg, const char *kty)
+/* Returns the name of the algorithm that a JWK of @kty names; NULL: it is not one for such keys. */
+static const char *jwk_alg(struct text alg, const char *kty)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(algorithms); i++)
 		if (text_is(alg, algorithms[i].name) && strcmp(kty, algorithms[i].kty) == 0)
-			return true;
-	return false;
+			return algorithms[i].name;
+	return NULL;
 }
 
 static void jwt_key_done(struct jwt_key *key)
 {
 	if (key->public)
 		gnutls_pubkey_deinit(key->public);
-	free(key->alg);
 	json_object_put(key->kid);
 	*key = (struct jwt_key){0};
 }
@@ -240,15 +240,15 @@ static int read_jwk(struct json_object *jwk, struct jwt_key *key)
 {
 	_cleanup_free_ struct bytes *numbers = calloc(2, sizeof(*numbers));
 	const struct algorithm *kind = jwk_kind(jwk);
-	struct text alg = text_member(jwk, "alg");
 
-	if (!kind || !is_for_signatures(jwk) ||
-		(has_member(jwk, "alg") && !is_jwk_alg(alg, kind->kty)))
+	if (!kind || !is_for_signatures(jwk))
+		return 1;
+	key->alg = jwk_alg(text_member(jwk, "alg"), kind->kty);
+	if (has_member(jwk, "alg") && !key->alg)
 		return 1;
 	if (!numbers || gnutls_pubkey_init(&key->public) < 0)
 		return -1;
 	key->kty = kind->kty;
-	key->alg = alg.data ? strdup(alg.data) : NULL;
 	if (has_member(jwk, "kid") && !text_member(jwk, "kid").data)
 		return -1;
 	key->kid = json_object_get(json_object_object_get(jwk, "kid"));
