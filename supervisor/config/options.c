@@ -203,8 +203,11 @@ static void read_spare_cells(struct options *options)
 	unsigned number;
 	char more;
 
-	if (sscanf(optarg, "%3u%c", &number, &more) != 1 || number > LIMIT_SPARE_CELLS_MAX)
-		print_and_exit(stderr, "cloisterd: --spare-cells takes a number up to 64\n", 2);
+	if (sscanf(optarg, "%3u%c", &number, &more) != 1 || number > LIMIT_SPARE_CELLS_MAX) {
+		fprintf(stderr, "cloisterd: --spare-cells takes a number up to %d\n",
+			LIMIT_SPARE_CELLS_MAX);
+		exit(2);
+	}
 	options->spare_cells = (int)number;
 }
 
