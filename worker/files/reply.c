@@ -227,9 +227,8 @@ REPLY(patched, patched, FILES_PATCHED, false)
 REPLY(step, step, FILES_STEP, false)
 REPLY(taken, amount, FILES_TAKEN, false)
 static REPLY(last, end, FILES_END, false)
-	/* clang-format on */
 
-	int reply_end(struct reply *reply, const struct files_end *end)
+int reply_end(struct reply *reply, const struct files_end *end)
 {
 	struct files_end told = *end;
 	struct disk_quota quota;
@@ -246,6 +245,7 @@ static REPLY(last, end, FILES_END, false)
 		reply->error = -ESHUTDOWN; /* a call ends only once */
 	return r;
 }
+/* clang-format on */
 
 int reply_error(struct reply *reply, enum tool_error error, const char *format, ...)
 {
